@@ -1,0 +1,2 @@
+//! The `downspout` command.
+fn main() {}
