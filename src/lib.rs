@@ -1,1 +1,4 @@
 //! Downspout: a Kafka client written from scratch that reads every broker from 0.8.0 to 4.4.
+
+pub mod protocol;
+pub mod wire;
