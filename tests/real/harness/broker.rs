@@ -1,0 +1,370 @@
+//! Kafka clusters: one broker or several, each with its own handle to stop, kill, freeze and restart it.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::java::{Java, LOG4J};
+use super::libs::Libs;
+use super::process::{LeftOut, Process, Result, wait_for};
+use super::release::{Mode, Release};
+use super::wire;
+use super::zookeeper::{ZooKeeper, free_port};
+
+/// How long a start may take before it counts as failed. On a quiet machine it is one to three seconds.
+const START: Duration = Duration::from_secs(60);
+
+/// Any; the same for all nodes of a cluster.
+const CLUSTER_ID: &str = "AAAAAAAAAAAAAAAAAAAAAQ";
+
+/// What the brokers of a test are like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub brokers: usize,
+    /// Appended to `server.properties`; the last value of a key counts.
+    pub properties: Vec<(String, String)>,
+    /// When a silent broker counts as dead. Short for failover tests, long for a busy machine.
+    pub session_timeout: Duration,
+    pub heap: &'static str,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { brokers: 1, properties: Vec::new(), session_timeout: Duration::from_secs(6), heap: "256m" }
+    }
+}
+
+impl Options {
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.properties.push((key.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// A running cluster. Dropping it ends every process and removes all data.
+pub struct Kafka {
+    release: &'static Release,
+    java: Java,
+    options: Options,
+    nodes: Vec<Node>,
+    zookeeper: Option<ZooKeeper>,
+    dir: tempfile::TempDir, // last: removed when everything that uses it has ended
+}
+
+struct Node {
+    id: usize,
+    port: u16,
+    controller_port: u16,
+    dir: PathBuf,
+    process: Option<Process>,
+    launches: usize,
+}
+
+/// The jars and classes a release needs: all that can be missing on a machine is found out here.
+pub struct Prepared {
+    kafka: Java,
+    zookeeper: Option<Java>,
+}
+
+impl Prepared {
+    pub fn of(release: &'static Release) -> std::result::Result<Self, LeftOut> {
+        let classes = release.driver();
+        let sources: Vec<&str> = ["Driver"]
+            .iter()
+            .chain(classes.topics)
+            .chain(classes.producing)
+            .chain(classes.reading)
+            .copied()
+            .collect();
+        let kafka = Java::new(Libs::of(release)?, release.jvm_flags(), &sources)?;
+        let zookeeper = match release.mode() {
+            Mode::ZooKeeper => Some(ZooKeeper::java()?),
+            Mode::KRaft => None,
+        };
+        Ok(Self { kafka, zookeeper })
+    }
+}
+
+impl Kafka {
+    /// Starts a cluster and returns when each broker tells of all of them.
+    pub fn start(release: &'static Release, prepared: &Prepared, options: Options) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("downspout-kafka-").tempdir().map_err(|e| e.to_string())?;
+        let zookeeper = match &prepared.zookeeper {
+            Some(java) => Some(ZooKeeper::start(java, &dir.path().join("zookeeper"))?),
+            None => None,
+        };
+        let first_id = if release.mode() == Mode::KRaft { 1 } else { 0 };
+        let mut kafka =
+            Self { release, java: prepared.kafka.clone(), options, nodes: Vec::new(), zookeeper, dir };
+        for i in 0..kafka.options.brokers {
+            let dir = kafka.dir.path().join(format!("broker-{i}"));
+            std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+            std::fs::write(dir.join("log4j.properties"), LOG4J).map_err(|e| e.to_string())?;
+            let (port, controller_port) = (free_port()?, free_port()?);
+            kafka.nodes.push(Node {
+                id: first_id + i,
+                port,
+                controller_port,
+                dir,
+                process: None,
+                launches: 0,
+            });
+        }
+        for i in 0..kafka.nodes.len() {
+            kafka.format(i)?;
+            kafka.launch(i)?;
+        }
+        for i in 0..kafka.nodes.len() {
+            kafka.wait_serving(i, kafka.nodes.len(), true)?;
+        }
+        Ok(kafka)
+    }
+
+    pub fn release(&self) -> &'static Release {
+        self.release
+    }
+
+    /// Of the first broker.
+    pub fn address(&self) -> SocketAddr {
+        self.broker_address(0)
+    }
+
+    pub fn broker_address(&self, broker: usize) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.nodes[broker].port))
+    }
+
+    /// All brokers as `host:port,host:port`.
+    pub fn bootstrap(&self) -> String {
+        let all: Vec<String> = (0..self.nodes.len()).map(|i| self.broker_address(i).to_string()).collect();
+        all.join(",")
+    }
+
+    /// `None` in KRaft mode.
+    pub fn zookeeper(&self) -> Option<SocketAddr> {
+        self.zookeeper.as_ref().map(ZooKeeper::address)
+    }
+
+    pub fn java(&self) -> &Java {
+        &self.java
+    }
+
+    /// A directory of this cluster's for a test's own files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where a broker keeps a partition.
+    pub fn partition_dir(&self, broker: usize, topic: &str, partition: i32) -> PathBuf {
+        self.nodes[broker].dir.join("log").join(format!("{topic}-{partition}"))
+    }
+
+    /// An orderly stop: SIGTERM, and wait for the end.
+    pub fn stop(&mut self, broker: usize) -> Result<()> {
+        let process = self.running(broker)?;
+        process.signal("TERM")?;
+        process.wait_exit(Duration::from_secs(30))?;
+        self.nodes[broker].process = None;
+        Ok(())
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self, broker: usize) -> Result<()> {
+        self.running(broker)?.kill();
+        self.nodes[broker].process = None;
+        Ok(())
+    }
+
+    /// SIGSTOP: connections stay, nothing answers.
+    pub fn freeze(&mut self, broker: usize) -> Result<()> {
+        self.running(broker)?.signal("STOP")
+    }
+
+    /// The end of a freeze.
+    pub fn resume(&mut self, broker: usize) -> Result<()> {
+        self.running(broker)?.signal("CONT")
+    }
+
+    /// Starts a stopped or killed broker again, on its port and data, and returns when it serves.
+    pub fn start_again(&mut self, broker: usize) -> Result<()> {
+        if self.nodes[broker].process.is_some() {
+            return Err(format!("broker {broker} runs"));
+        }
+        self.launch(broker)?;
+        self.wait_serving(broker, 1, false)
+    }
+
+    /// Stops, then starts again.
+    pub fn restart(&mut self, broker: usize) -> Result<()> {
+        self.stop(broker)?;
+        self.start_again(broker)
+    }
+
+    /// Returns when each partition of a topic has a leader, as told by all brokers that run.
+    pub fn wait_topic(&self, topic: &str, partitions: usize) -> Result<()> {
+        wait_for(&format!("leaders of all {partitions} partitions of {topic}"), START, || {
+            Ok(self.nodes.iter().filter(|node| node.process.is_some()).all(|node| {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, node.port));
+                wire::metadata(address).is_ok_and(|metadata| {
+                    metadata.topics.iter().any(|found| {
+                        found.name == topic
+                            && found.error == 0
+                            && found.partitions.len() == partitions
+                            && found.partitions.iter().all(|(_, leader)| metadata.brokers.contains(leader))
+                    })
+                })
+            }))
+            .map(|all| all.then_some(()))
+        })
+    }
+
+    /// The index of the broker that leads a partition, as any broker that runs and answers tells it.
+    pub fn leader(&self, topic: &str, partition: i32) -> Result<Option<usize>> {
+        let running = || self.nodes.iter().filter(|node| node.process.is_some());
+        let metadata = running()
+            .find_map(|node| wire::metadata(SocketAddr::from((Ipv4Addr::LOCALHOST, node.port))).ok())
+            .ok_or("no broker answers")?;
+        let found = metadata.topics.iter().find(|found| found.name == topic);
+        let found = found.ok_or_else(|| format!("no topic {topic}"))?;
+        let leader = found.partitions.iter().find(|(id, _)| *id == partition).map(|(_, leader)| *leader);
+        Ok(self.nodes.iter().position(|node| leader == i32::try_from(node.id).ok()))
+    }
+
+    fn running(&mut self, broker: usize) -> Result<&mut Process> {
+        self.nodes[broker].process.as_mut().ok_or_else(|| format!("broker {broker} does not run"))
+    }
+
+    /// Gives a new KRaft node its cluster id.
+    fn format(&self, broker: usize) -> Result<()> {
+        if self.release.mode() == Mode::ZooKeeper {
+            return Ok(());
+        }
+        let node = &self.nodes[broker];
+        let config = self.write_properties(broker)?;
+        let args = ["format", "-t", CLUSTER_ID, "-c", &config.display().to_string()].map(str::to_owned);
+        self.java.run(&node.dir, "kafka.tools.StorageTool", &args, START).map(drop)
+    }
+
+    fn launch(&mut self, broker: usize) -> Result<()> {
+        let config = self.write_properties(broker)?;
+        let node = &mut self.nodes[broker];
+        let mut command = self.java.launch(self.options.heap, &node.dir, "kafka.Kafka");
+        let name = format!("{} broker {}", self.release, node.id);
+        node.launches += 1;
+        let log = node.dir.join(format!("server-{}.log", node.launches));
+        node.process = Some(Process::server(&name, command.arg(&config), &log)?);
+        Ok(())
+    }
+
+    /// An open port is not enough: brokers accept connections before they are registered.
+    fn wait_serving(&mut self, broker: usize, brokers: usize, first_start: bool) -> Result<()> {
+        let start = Instant::now();
+        let mut moves = 3;
+        // 0.8 only tells of brokers that have partitions; there the broker's own word has to do.
+        let told = self.release.since(&[0, 9]);
+        loop {
+            let address = self.broker_address(broker);
+            let node = &mut self.nodes[broker];
+            let name = format!("{} broker {}", self.release, node.id);
+            let process = node.process.as_mut().ok_or_else(|| format!("{name} does not run"))?;
+            let ended = wait_for(&format!("{name} to serve"), START.saturating_sub(start.elapsed()), || {
+                if let Some(status) = process.exited()? {
+                    return Ok(Some(Some(status)));
+                }
+                let serves = wire::metadata(address).is_ok_and(|m| {
+                    if told {
+                        m.brokers.len() >= brokers
+                    } else {
+                        process.log_contains("], Started") || process.log_contains("], started")
+                    }
+                });
+                Ok(serves.then_some(None))
+            })
+            .map_err(|e| format!("{e}\n{}", process.log_tail()))?;
+            let Some(status) = ended else { return Ok(()) };
+            if first_start && moves > 0 && process.log_contains("Address already in use") {
+                moves -= 1; // somebody took the port between our look and its bind
+                node.port = free_port()?;
+            } else if first_start || start.elapsed() > START {
+                return Err(format!("{name} ended: {status}\n{}", process.log_tail()));
+            }
+            // After a kill ZooKeeper still knows the old session, and the new broker gives up: try until it is over.
+            self.launch(broker)?;
+        }
+    }
+
+    fn write_properties(&self, broker: usize) -> Result<PathBuf> {
+        let node = &self.nodes[broker];
+        let path = node.dir.join("server.properties");
+        std::fs::write(&path, self.properties(node)).map_err(|e| e.to_string())?;
+        Ok(path)
+    }
+
+    fn properties(&self, node: &Node) -> String {
+        let mut text = String::new();
+        let port = node.port;
+        let session = self.options.session_timeout.as_millis();
+        match self.zookeeper() {
+            Some(zookeeper) => {
+                let _ = write!(
+                    text,
+                    "broker.id={}\nzookeeper.connect={zookeeper}\nzookeeper.connection.timeout.ms=15000\n\
+                     zookeeper.session.timeout.ms={session}\ncontrolled.shutdown.enable=false\n",
+                    node.id
+                );
+                if self.release.since(&[0, 9]) {
+                    let _ = writeln!(text, "listeners=PLAINTEXT://127.0.0.1:{port}");
+                } else {
+                    let _ = write!(text, "port={port}\nhost.name=127.0.0.1\n");
+                }
+            }
+            None => {
+                let voters: Vec<String> =
+                    self.nodes.iter().map(|n| format!("{}@127.0.0.1:{}", n.id, n.controller_port)).collect();
+                let _ = write!(
+                    text,
+                    "process.roles=broker,controller\nnode.id={}\ncontroller.quorum.voters={}\n\
+                     controller.listener.names=CONTROLLER\n\
+                     listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{}\n\
+                     advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+                     listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+                     broker.session.timeout.ms={session}\nbroker.heartbeat.interval.ms={}\n",
+                    node.id,
+                    voters.join(","),
+                    node.controller_port,
+                    session / 6
+                );
+            }
+        }
+        let _ = writeln!(text, "log.dirs={}", node.dir.join("log").display());
+        text.push_str(COMMON);
+        for (key, value) in &self.options.properties {
+            let _ = writeln!(text, "{key}={value}");
+        }
+        text
+    }
+}
+
+/// Small and quick. A release warns about keys it does not know.
+const COMMON: &str = "\
+num.partitions=1
+num.network.threads=2
+num.io.threads=2
+default.replication.factor=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+auto.create.topics.enable=false
+delete.topic.enable=true
+group.initial.rebalance.delay.ms=0
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+message.max.bytes=6291456
+replica.fetch.max.bytes=8388608
+log.cleaner.enable=true
+log.cleaner.dedupe.buffer.size=4194304
+log.cleaner.backoff.ms=300
+";

@@ -1,0 +1,23 @@
+//! Real servers for tests: each Kafka release from 0.8.0 to 4.4.0 and ZooKeeper, started from their Maven
+//! artifacts on free ports of 127.0.0.1 with their data in a temporary directory.
+//!
+//! * [`Release`] is a row of the table of releases: how it is had, how it is run, what it can do.
+//! * [`Kafka`] is a running cluster of one release: start, stop, kill, freeze, resume, restart.
+//! * [`Driver`] is a JVM with that release's own producer, consumer and tools.
+//!
+//! Every process hangs on its handle: dropping the handle kills it, and it ends by itself when this process is gone,
+//! because it watches its standard input (`java/Launch.java`). Nothing is ever looked for or killed by name.
+
+mod broker;
+mod driver;
+mod java;
+mod libs;
+mod process;
+mod release;
+mod wire;
+mod zookeeper;
+
+pub use broker::{Kafka, Options, Prepared};
+pub use driver::{Driver, Produced, Seen, Send};
+pub use process::{LeftOut, Result, wait_for};
+pub use release::{RELEASES, Release};

@@ -1,0 +1,55 @@
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+
+/** Topics of 0.11 and later, through the release's AdminClient. */
+final class AdminTopics implements Topics {
+    private final AdminClient admin;
+
+    AdminTopics(Context context) {
+        Properties settings = new Properties();
+        settings.setProperty("bootstrap.servers", context.brokers);
+        admin = AdminClient.create(settings);
+    }
+
+    @Override public void create(String topic, int partitions, int replication, Properties config) throws Exception {
+        Map<String, String> configs = new HashMap<>();
+        for (String name : config.stringPropertyNames()) configs.put(name, config.getProperty(name));
+        NewTopic wanted = new NewTopic(topic, partitions, (short) replication).configs(configs);
+        admin.createTopics(Collections.singleton(wanted)).all().get(20, TimeUnit.SECONDS);
+    }
+
+    @Override public void alter(String topic, Properties config) throws Exception {
+        List<ConfigEntry> entries = new ArrayList<>();
+        for (String name : config.stringPropertyNames()) entries.add(new ConfigEntry(name, config.getProperty(name)));
+        // alterConfigs is gone from 4.0, where nothing here needs it.
+        Object result = AdminClient.class.getMethod("alterConfigs", Map.class).invoke(admin,
+            Collections.singletonMap(new ConfigResource(ConfigResource.Type.TOPIC, topic), new Config(entries)));
+        wait(result, "all");
+    }
+
+    @Override public void deleteRecords(String topic, int partition, long before) throws Exception {
+        // AdminClient has it from 1.1 on.
+        Class<?> records = Class.forName("org.apache.kafka.clients.admin.RecordsToDelete");
+        Object wanted = records.getMethod("beforeOffset", long.class).invoke(null, before);
+        Object result = AdminClient.class.getMethod("deleteRecords", Map.class).invoke(admin,
+            Collections.singletonMap(new TopicPartition(topic, partition), wanted));
+        wait(result, "all");
+    }
+
+    private static void wait(Object result, String method) throws Exception {
+        java.lang.reflect.Method all = result.getClass().getMethod(method);
+        all.setAccessible(true);
+        ((org.apache.kafka.common.KafkaFuture<?>) all.invoke(result)).get(20, TimeUnit.SECONDS);
+    }
+}

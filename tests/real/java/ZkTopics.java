@@ -1,0 +1,75 @@
+import java.nio.charset.StandardCharsets;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.Watcher;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper;
+
+/** Topics of 0.8.0 to 0.10.2: the nodes that TopicCommand writes; the controller does the rest. */
+final class ZkTopics implements Topics {
+    private final Context context;
+    private final ZooKeeper zookeeper;
+
+    ZkTopics(Context context) throws Exception {
+        this.context = context;
+        CountDownLatch connected = new CountDownLatch(1);
+        zookeeper = new ZooKeeper(context.zookeeper, 10_000, event -> {
+            if (event.getState() == Watcher.Event.KeeperState.SyncConnected) connected.countDown();
+        });
+        connected.await();
+    }
+
+    @Override public void create(String topic, int partitions, int replication, Properties config) throws Exception {
+        if (!config.isEmpty()) write("/config/topics/" + topic, config(config));
+        StringBuilder json = new StringBuilder("{\"version\":1,\"partitions\":{");
+        for (int p = 0; p < partitions; p++) {
+            json.append(p == 0 ? "" : ",").append('"').append(p).append("\":[");
+            for (int r = 0; r < replication; r++) json.append(r == 0 ? "" : ",").append((p + r) % replication);
+            json.append(']');
+        }
+        write("/brokers/topics/" + topic, json.append("}}").toString());
+    }
+
+    @Override public void alter(String topic, Properties config) throws Exception {
+        write("/config/topics/" + topic, config(config));
+        String change = context.since(0, 10, 1) ? "{\"version\":2,\"entity_path\":\"topics/" + topic + "\"}"
+            : context.since(0, 9) ? "{\"version\":1,\"entity_type\":\"topics\",\"entity_name\":\"" + topic + "\"}"
+            : "\"" + topic + "\"";
+        zookeeper.create("/config/changes/config_change_", utf8(change), Ids.OPEN_ACL_UNSAFE,
+            CreateMode.PERSISTENT_SEQUENTIAL);
+    }
+
+    @Override public void deleteRecords(String topic, int partition, long before) {
+        throw new UnsupportedOperationException("DeleteRecords came with 0.11");
+    }
+
+    private static String config(Properties config) {
+        StringBuilder json = new StringBuilder("{\"version\":1,\"config\":{");
+        String comma = "";
+        for (String name : config.stringPropertyNames()) {
+            json.append(comma).append('"').append(name).append("\":\"").append(config.getProperty(name)).append('"');
+            comma = ",";
+        }
+        return json.append("}}").toString();
+    }
+
+    private void write(String path, String text) throws Exception {
+        // 0.8 makes its folders when they are first used.
+        for (int slash = path.indexOf('/', 1); slash > 0; slash = path.indexOf('/', slash + 1)) {
+            String folder = path.substring(0, slash);
+            if (zookeeper.exists(folder, false) == null) {
+                zookeeper.create(folder, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+            }
+        }
+        if (zookeeper.exists(path, false) == null) {
+            zookeeper.create(path, utf8(text), Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+        } else {
+            zookeeper.setData(path, utf8(text), -1);
+        }
+    }
+
+    private static byte[] utf8(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+}

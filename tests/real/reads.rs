@@ -1,0 +1,40 @@
+//! All records of the corpus are read back and compared byte for byte.
+
+use crate::corpus::Entry;
+use crate::harness::{Result, Seen};
+use crate::stage::Stage;
+
+/// The release's own consumer agrees with what we believe was written: our expectations are right.
+pub fn own_consumer(stage: &mut Stage) -> Result<()> {
+    for topic in &stage.topics {
+        for (partition, entries) in topic.partitions.iter().enumerate() {
+            let end = entries.last().map_or(0, |last| last.offset + 1);
+            let seen = stage.driver.read(&topic.name, partition as i32, 0, end, false)?;
+            compare(&format!("{} partition {partition}", topic.name), entries, &seen)?;
+        }
+    }
+    Ok(())
+}
+
+/// Expected and seen records, told apart by the first that differs.
+pub fn compare(place: &str, expected: &[Entry], seen: &[Seen]) -> Result<()> {
+    for (entry, seen) in expected.iter().zip(seen) {
+        let same = entry.offset == seen.offset
+            && entry.timestamp.is_none_or(|wanted| seen.timestamp == Some(wanted))
+            && entry.record.key == seen.key
+            && entry.record.value == seen.value
+            && entry.record.headers == seen.headers;
+        if !same {
+            return Err(format!("{place}: expected {}, found {}", short(entry), short(seen)));
+        }
+    }
+    if expected.len() != seen.len() {
+        return Err(format!("{place}: expected {} records, found {}", expected.len(), seen.len()));
+    }
+    Ok(())
+}
+
+fn short(value: &impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    if text.len() > 1200 { format!("{}… ({} characters)", &text[..1000], text.len()) } else { text }
+}
