@@ -23,7 +23,29 @@ pub const THEN: i64 = 1_500_000_000_000;
 const DAY: i64 = 86_400_000;
 
 pub fn produce(stage: &mut Stage) -> Result<Vec<Topic>> {
-    stage.release.codecs().iter().map(|codec| one_topic(stage, codec)).collect()
+    let mut topics =
+        stage.release.codecs().iter().map(|codec| one_topic(stage, codec)).collect::<Result<Vec<_>>>()?;
+    if stage.release.has_timestamps() {
+        topics.push(append_time(stage)?);
+    }
+    Ok(topics)
+}
+
+/// A topic whose broker sets the time (KIP-32): the producer's is lost, and one time stands for a whole batch.
+fn append_time(stage: &mut Stage) -> Result<Topic> {
+    let name = "append-time".to_owned();
+    stage.driver.create_topic(&stage.kafka, &name, 2, &["message.timestamp.type=LogAppendTime"])?;
+    let mut partitions = vec![Vec::new(); 2];
+    for (partition, codec) in [(0, "none"), (1, "gzip")] {
+        stage.driver.producer(codec, &[&format!("compression.type={codec}")])?;
+        for mut records in many(stage.release).split_off(1) {
+            records.iter_mut().for_each(|record| record.partition = partition);
+            let sent = stage.driver.send(codec, &name, &records)?;
+            place(&mut partitions[partition as usize], sent, stage.release);
+        }
+        stage.driver.close(codec)?;
+    }
+    Ok(Topic { name, partitions })
 }
 
 fn one_topic(stage: &mut Stage, codec: &'static str) -> Result<Topic> {

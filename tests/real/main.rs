@@ -9,12 +9,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 #![allow(unreachable_pub, missing_docs)]
 
+mod compacted;
 mod corpus;
 #[allow(dead_code)] // a tool box: what a test may need
 mod harness;
 mod lifecycle;
+mod offsets;
 mod reads;
 mod stage;
+mod transactions;
+mod upgraded;
 
 macro_rules! releases {
     ($($test:ident $release:literal $(#[$attribute:meta])?;)*) => {

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
-use crate::corpus;
 use crate::harness::{Driver, Kafka, LeftOut, Options, Prepared, Release, Result};
 use crate::reads;
+use crate::{compacted, corpus, offsets, transactions, upgraded};
 
 /// What the checks of a release share.
 pub struct Stage {
@@ -35,6 +35,28 @@ pub fn run(name: &str) {
         Ok(())
     });
     report.check("its own consumer reads the corpus", || reads::own_consumer(&mut stage));
+    report.check("offsets", || {
+        let entries = offsets::produce(&mut stage)?;
+        offsets::own_expectations(&mut stage, &entries)
+    });
+    if release.has_transactions() {
+        report.check("transactions", || {
+            let expected = transactions::produce(&mut stage)?;
+            transactions::own_consumer(&mut stage, &expected)
+        });
+    }
+    if release.has_null_values() {
+        report.check("compacted", || {
+            let expected = compacted::produce(&mut stage)?;
+            compacted::own_consumer(&expected)
+        });
+    }
+    if upgraded::by_configuration(release) {
+        report.check("upgraded", || {
+            let mut entries = upgraded::produce(&mut stage)?;
+            upgraded::own_consumer(&mut stage, &mut entries)
+        });
+    }
     println!("{release}: all checks in {:.1?}", start.elapsed());
     report.finish();
 }
