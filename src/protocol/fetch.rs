@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 
-use super::ErrorCode;
 use super::api::request;
+use super::{ErrorCode, LeaderIdAndEpoch, NodeEndpoint};
 use crate::wire::Uuid;
 
 request!(FetchRequest => FetchResponse, FETCH, 0-18, flexible 12);
@@ -147,14 +147,6 @@ message! {
         [12+] end_offset: i64 = -1;
     }
 
-    /// A leader and its epoch.
-    LeaderIdAndEpoch {
-        /// Broker id, −1 for unknown.
-        [12+] leader_id: i32 = -1;
-        /// Epoch, −1 for unknown.
-        [12+] leader_epoch: i32 = -1;
-    }
-
     /// A snapshot of the metadata log.
     SnapshotId {
         /// Where it ends.
@@ -169,17 +161,5 @@ message! {
         [4+] producer_id: i64;
         /// Its first offset.
         [4+] first_offset: i64;
-    }
-
-    /// Address of a broker.
-    NodeEndpoint {
-        /// Broker id.
-        [16+] node_id: i32;
-        /// Host name or address.
-        [16+] host: String;
-        /// Port.
-        [16+] port: i32;
-        /// Rack.
-        [16+, null 16+] rack: Option<String>;
     }
 }

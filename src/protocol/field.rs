@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::message::Kind;
+use super::message::{Kind, Message};
 use crate::wire::{DecodeError, EncodeError, Problem, Reader, Uuid, Writer};
 
 /// The version of a message being read or written.
@@ -18,6 +18,9 @@ pub struct Version {
 pub trait Field: Sized + Clone + PartialEq + Default {
     /// The protocol's name for the type.
     const KIND: Kind;
+
+    /// The fewest bytes that a value takes.
+    fn smallest(version: Version) -> usize;
 
     /// Reads the value.
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError>;
@@ -65,6 +68,10 @@ macro_rules! fixed_width {
         impl Field for $type {
             const KIND: Kind = Kind::$kind;
 
+            fn smallest(_: Version) -> usize {
+                size_of::<$type>()
+            }
+
             fn read(reader: &mut Reader<'_>, _: Version) -> Result<Self, DecodeError> {
                 reader.$method()
             }
@@ -93,6 +100,10 @@ fixed_width! {
 impl Field for String {
     const KIND: Kind = Kind::String;
 
+    fn smallest(version: Version) -> usize {
+        if version.flexible { 1 } else { 2 }
+    }
+
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
         Option::<String>::read(reader, version)?.ok_or_else(|| reader.error(Problem::Null))
     }
@@ -110,6 +121,10 @@ impl Field for String {
 
 impl Field for Option<String> {
     const KIND: Kind = Kind::String;
+
+    fn smallest(version: Version) -> usize {
+        if version.flexible { 1 } else { 2 }
+    }
 
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
         match reader.string_length(version.flexible)? {
@@ -141,6 +156,10 @@ impl Field for Option<String> {
 impl Field for Bytes {
     const KIND: Kind = Kind::Bytes;
 
+    fn smallest(version: Version) -> usize {
+        if version.flexible { 1 } else { 4 }
+    }
+
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
         Option::<Bytes>::read(reader, version)?.ok_or_else(|| reader.error(Problem::Null))
     }
@@ -158,6 +177,10 @@ impl Field for Bytes {
 
 impl Field for Option<Bytes> {
     const KIND: Kind = Kind::Bytes;
+
+    fn smallest(version: Version) -> usize {
+        if version.flexible { 1 } else { 4 }
+    }
 
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
         match reader.length(version.flexible)? {
@@ -185,11 +208,12 @@ impl Field for Option<Bytes> {
     }
 }
 
-/// Elements for which memory is set aside before any of them was read.
-const FIRST_CAPACITY: usize = 1_000;
-
 impl<T: Field> Field for Vec<T> {
     const KIND: Kind = Kind::Array(&T::KIND);
+
+    fn smallest(version: Version) -> usize {
+        if version.flexible { 1 } else { 4 }
+    }
 
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
         Option::<Vec<T>>::read(reader, version)?.ok_or_else(|| reader.error(Problem::Null))
@@ -210,9 +234,14 @@ impl<T: Field> Field for Vec<T> {
 impl<T: Field> Field for Option<Vec<T>> {
     const KIND: Kind = Kind::Array(&T::KIND);
 
+    fn smallest(version: Version) -> usize {
+        if version.flexible { 1 } else { 4 }
+    }
+
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
-        let Some(count) = reader.length(version.flexible)? else { return Ok(None) };
-        let mut elements = Vec::with_capacity(count.min(FIRST_CAPACITY));
+        let Some(count) = reader.count(version.flexible, T::smallest(version))? else { return Ok(None) };
+        // Memory is set aside for no more than the bytes that are there to fill it.
+        let mut elements = Vec::with_capacity(count.min(reader.left() / size_of::<T>() + 1));
         for _ in 0..count {
             elements.push(T::read(reader, version)?);
         }
@@ -229,6 +258,50 @@ impl<T: Field> Field for Option<Vec<T>> {
     fn visit(&self, version: Version, visitor: &mut dyn Visitor) {
         match self {
             Some(elements) => elements.visit(version, visitor),
+            None => visitor.null(),
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        self.is_none()
+    }
+}
+
+/// A struct that may be null: one byte says whether it is (−1) or follows (1).
+impl<T: Message> Field for Option<T> {
+    const KIND: Kind = T::KIND;
+
+    fn smallest(_: Version) -> usize {
+        1
+    }
+
+    fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
+        match reader.i8()? {
+            -1 => Ok(None),
+            1 => T::read(reader, version).map(Some),
+            found => {
+                let problem = Problem::Value { found: found.into(), expected: "-1 (null) or 1" };
+                Err(reader.error(problem))
+            }
+        }
+    }
+
+    fn write(&self, writer: &mut Writer, version: Version) -> Result<(), EncodeError> {
+        match self {
+            Some(message) => {
+                writer.i8(1);
+                message.write(writer, version)
+            }
+            None => {
+                writer.i8(-1);
+                Ok(())
+            }
+        }
+    }
+
+    fn visit(&self, version: Version, visitor: &mut dyn Visitor) {
+        match self {
+            Some(message) => message.visit(version, visitor),
             None => visitor.null(),
         }
     }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::message::{Message, read_tags};
-use super::{ApiKey, Field, Request};
+use super::{ApiKey, ErrorCode, Field, Request, Version};
 use crate::wire::{DecodeError, EncodeError, Problem, Reader, Writer};
 
 /// What stands before the body of a request.
@@ -55,7 +55,7 @@ pub fn encode_response<R: Request>(
     let version = R::version(version);
     frame(|writer| {
         writer.i32(correlation_id);
-        if version.flexible && R::KEY != ApiKey::API_VERSIONS {
+        if response_header_is_flexible(R::KEY, version) {
             writer.unsigned_varint(0);
         }
         response.write(writer, version)
@@ -66,33 +66,56 @@ pub fn encode_response<R: Request>(
 pub fn decode_request<R: Request>(frame: &Bytes) -> Result<(RequestHeader, R), DecodeError> {
     let mut reader = Reader::of_frame(frame, "request_api_key");
     let header = RequestHeader::read(&mut reader)?;
-    let version = R::version(header.request_api_version);
     if header.request_api_key != R::KEY {
-        return Err(DecodeError {
-            field: "request_api_key",
-            position: 0,
-            problem: Problem::Value { found: header.request_api_key.0.into(), expected: R::NAME },
-        });
+        let problem = Problem::Value { found: header.request_api_key.0.into(), expected: R::NAME };
+        return Err(DecodeError { field: "request_api_key", position: 0, problem });
     }
-    if version.flexible {
-        read_tags(&mut reader, |_, _| Ok(()))?;
-    }
+    let version = known_version::<R>(header.request_api_version)?;
+    skip_header_tags(&mut reader, version.flexible)?;
     let request = R::read(&mut reader, version)?;
     reader.field(R::NAME).finish()?;
     Ok((header, request))
 }
 
 /// Reads a response frame (without its size): correlation id and body, to the last byte.
+///
+/// An ApiVersions answer that says "no such version" (error 35) is read in the layout of version 0,
+/// whatever was asked: that is what every broker sends then (KIP-511).
 pub fn decode_response<R: Request>(frame: &Bytes, version: i16) -> Result<(i32, R::Response), DecodeError> {
-    let version = R::version(version);
+    let asked = known_version::<R>(version)?;
     let mut reader = Reader::of_frame(frame, "correlation_id");
     let correlation_id = reader.i32()?;
-    if version.flexible && R::KEY != ApiKey::API_VERSIONS {
-        read_tags(&mut reader, |_, _| Ok(()))?;
-    }
+    skip_header_tags(&mut reader, response_header_is_flexible(R::KEY, asked))?;
+    let version = response_version(R::KEY, asked, &reader);
     let response = R::Response::read(&mut reader, version)?;
     reader.field(R::Response::NAME).finish()?;
     Ok((correlation_id, response))
+}
+
+/// Header 1 of a response has a tag buffer; an ApiVersions response never has that header, so that
+/// a client can read it before it knows the broker (KIP-511).
+pub(super) fn response_header_is_flexible(key: ApiKey, version: Version) -> bool {
+    version.flexible && key != ApiKey::API_VERSIONS
+}
+
+/// The version that a response body is in. Only error 35 comes in version 0 whatever was asked;
+/// others of ApiVersions (42, 129) come in the version asked for.
+pub(super) fn response_version(key: ApiKey, asked: Version, body: &Reader<'_>) -> Version {
+    let unsupported = || body.clone().i16() == Ok(ErrorCode::UNSUPPORTED_VERSION.0);
+    if key == ApiKey::API_VERSIONS && unsupported() { Version { number: 0, flexible: false } } else { asked }
+}
+
+pub(super) fn skip_header_tags(reader: &mut Reader<'_>, flexible: bool) -> Result<(), DecodeError> {
+    if flexible { read_tags(reader, |_, _| Ok(())) } else { Ok(()) }
+}
+
+pub(super) fn unknown_version(version: i16) -> DecodeError {
+    let problem = Problem::Value { found: version.into(), expected: "a version that this crate speaks" };
+    DecodeError { field: "request_api_version", position: 2, problem }
+}
+
+fn known_version<R: Request>(version: i16) -> Result<Version, DecodeError> {
+    if R::VERSIONS.contains(version) { Ok(R::version(version)) } else { Err(unknown_version(version)) }
 }
 
 impl RequestHeader {
@@ -125,25 +148,4 @@ fn frame(write: impl FnOnce(&mut Writer) -> Result<(), EncodeError>) -> Result<B
     let size = i32::try_from(size).map_err(|_| EncodeError::TooLong { field: "size", length: size })?;
     writer.patch_i32(0, size);
     Ok(writer.into_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::*;
-
-    fn hex(text: &str) -> Bytes {
-        (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
-    }
-
-    #[test]
-    fn p27_fetch_request_12() {
-        let p27 = hex(
-            "000000520001000c0000000400056b7465737400ffffffff000001f400000001032000000000000000ffffffff0202740200000000000000050000000000000000ffffffffffffffffffffffff001000000000010100",
-        );
-        let (header, request) = decode_request::<FetchRequest>(&p27.slice(4..)).unwrap();
-        assert_eq!(header.client_id.as_deref(), Some("ktest"));
-        assert_eq!(request.topics[0].partitions[0].current_leader_epoch, 5);
-        assert_eq!(encode_request(&request, 12, 4, "ktest").unwrap(), p27);
-    }
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::field::Field;
+use super::field::{Field, Version};
 use crate::wire::{DecodeError, EncodeError, Problem, Reader, Writer};
 
 /// A struct of the protocol, with the table of its fields.
-pub trait Message: Field {
+pub trait Message: Field + fmt::Debug + Send + Sync {
     /// Its fields, in wire order.
     const FIELDS: &'static [FieldSpec];
     /// Its name, as Kafka's own definitions have it.
@@ -151,111 +151,86 @@ macro_rules! message {
             }
         }
 
+        /// The line of each field, under the field's own name.
+        #[allow(non_upper_case_globals)]
+        impl $name {
+            $( const $field: $crate::protocol::FieldSpec = field_spec!(
+                stringify!($field),
+                <$type as $crate::protocol::Field>::KIND,
+                $($spec)+
+            ); )*
+        }
+
         impl $crate::protocol::Message for $name {
             const NAME: &'static str = stringify!($name);
-            const FIELDS: &'static [$crate::protocol::FieldSpec] = &[
-                $( {
-                    use $crate::protocol::{Field, FieldSpec};
-                    field_spec!(stringify!($field), <$type as Field>::KIND, $($spec)+)
-                }, )*
-            ];
+            const FIELDS: &'static [$crate::protocol::FieldSpec] = &[$( $name::$field, )*];
         }
 
         impl $crate::protocol::Field for $name {
             const KIND: $crate::protocol::Kind =
                 $crate::protocol::Kind::Struct(<$name as $crate::protocol::Message>::FIELDS);
 
-            #[allow(unused_assignments, unused_mut, unused_variables)]
+            #[allow(unused_variables, clippy::identity_op)]
+            fn smallest(version: $crate::protocol::Version) -> usize {
+                usize::from(version.flexible) $(
+                    + if $name::$field.in_place(version.number) {
+                        <$type as $crate::protocol::Field>::smallest(version)
+                    } else {
+                        0
+                    }
+                )*
+            }
+
+            #[allow(unused_mut)]
             fn read(
                 reader: &mut $crate::wire::Reader<'_>,
                 version: $crate::protocol::Version,
             ) -> Result<Self, $crate::wire::DecodeError> {
-                use $crate::protocol::{Field, FieldSpec};
+                use $crate::protocol::message::{read_in_place, read_tags, read_whole};
                 let mut message = $name::default();
-                $({
-                    const SPEC: FieldSpec =
-                        field_spec!(stringify!($field), <$type as Field>::KIND, $($spec)+);
-                    if SPEC.in_place(version.number) {
-                        reader.field(SPEC.name);
-                        message.$field = Field::read(reader, version)?;
-                        if Field::is_null(&message.$field) && !SPEC.nullable.contains(version.number) {
-                            return Err(reader.field(SPEC.name).error($crate::wire::Problem::Null));
-                        }
-                    }
-                })*
+                $( read_in_place(&$name::$field, &mut message.$field, reader, version)?; )*
                 if version.flexible {
-                    $crate::protocol::message::read_tags(reader, |tag, reader| {
-                        $({
-                            const SPEC: FieldSpec =
-                                field_spec!(stringify!($field), <$type as Field>::KIND, $($spec)+);
-                            if SPEC.tagged(version.number, tag) {
-                                reader.field(SPEC.name);
-                                message.$field = Field::read(reader, version)?;
-                                return reader.field(SPEC.name).finish();
-                            }
-                        })*
+                    read_tags(reader, |tag, reader| {
+                        $( if $name::$field.tagged(version.number, tag) {
+                            return read_whole(&$name::$field, &mut message.$field, reader, version);
+                        } )*
                         Ok(())
                     })?;
                 }
                 Ok(message)
             }
 
-            #[allow(unused_variables, unused_mut)]
+            #[allow(unused_mut)]
             fn write(
                 &self,
                 writer: &mut $crate::wire::Writer,
                 version: $crate::protocol::Version,
             ) -> Result<(), $crate::wire::EncodeError> {
-                use $crate::protocol::{Field, FieldSpec};
                 let mut tags = $crate::protocol::message::Tags::default();
-                $({
-                    const SPEC: FieldSpec =
-                        field_spec!(stringify!($field), <$type as Field>::KIND, $($spec)+);
-                    let carried = SPEC.versions.contains(version.number);
-                    if carried && SPEC.tag.is_none() {
-                        if Field::is_null(&self.$field) && !SPEC.nullable.contains(version.number) {
-                            return Err($crate::wire::EncodeError::Null {
-                                field: SPEC.name,
-                                version: version.number,
-                            });
-                        }
-                        Field::write(&self.$field, writer.field(SPEC.name), version)?;
-                    } else if (carried || !SPEC.ignorable)
-                        && self.$field != default_of!($type $(, $default)?)
-                    {
-                        match SPEC.tag {
-                            Some(tag) if carried => tags.push(tag, |writer| {
-                                Field::write(&self.$field, writer.field(SPEC.name), version)
-                            })?,
-                            _ => return Err($crate::wire::EncodeError::NoSuchField {
-                                field: SPEC.name,
-                                version: version.number,
-                            }),
-                        }
-                    }
-                })*
+                $( $crate::protocol::message::write_field(
+                    &$name::$field,
+                    &self.$field,
+                    || self.$field == default_of!($type $(, $default)?),
+                    &mut tags,
+                    writer,
+                    version,
+                )?; )*
                 if version.flexible {
                     tags.write(writer);
                 }
                 Ok(())
             }
 
-            #[allow(unused_variables)]
             fn visit(
                 &self,
                 version: $crate::protocol::Version,
                 visitor: &mut dyn $crate::protocol::Visitor,
             ) {
-                use $crate::protocol::{Field, FieldSpec};
                 visitor.begin_struct();
-                $({
-                    const SPEC: FieldSpec =
-                        field_spec!(stringify!($field), <$type as Field>::KIND, $($spec)+);
-                    if SPEC.versions.contains(version.number) {
-                        visitor.name(SPEC.name);
-                        Field::visit(&self.$field, version, visitor);
-                    }
-                })*
+                $( if $name::$field.versions.contains(version.number) {
+                    visitor.name($name::$field.name);
+                    $crate::protocol::Field::visit(&self.$field, version, visitor);
+                } )*
                 visitor.end_struct();
             }
         }
@@ -273,13 +248,13 @@ macro_rules! default_of {
 
 macro_rules! field_spec {
     ($name:expr, $kind:expr, $min:literal + $($options:tt)*) => {
-        field_spec!(@ FieldSpec::new($name, $kind, $min, i16::MAX); $($options)*)
+        field_spec!(@ $crate::protocol::FieldSpec::new($name, $kind, $min, i16::MAX); $($options)*)
     };
     ($name:expr, $kind:expr, $min:literal - $max:literal $($options:tt)*) => {
-        field_spec!(@ FieldSpec::new($name, $kind, $min, $max); $($options)*)
+        field_spec!(@ $crate::protocol::FieldSpec::new($name, $kind, $min, $max); $($options)*)
     };
     ($name:expr, $kind:expr, $only:literal $($options:tt)*) => {
-        field_spec!(@ FieldSpec::new($name, $kind, $only, $only); $($options)*)
+        field_spec!(@ $crate::protocol::FieldSpec::new($name, $kind, $only, $only); $($options)*)
     };
     (@ $spec:expr;) => { $spec };
     (@ $spec:expr; , tag $tag:literal $($rest:tt)*) => { field_spec!(@ $spec.with_tag($tag); $($rest)*) };
@@ -301,6 +276,64 @@ impl<T> DefaultFrom<T> for T {
 impl<T> DefaultFrom<T> for Option<T> {
     fn default_from(value: T) -> Self {
         Some(value)
+    }
+}
+
+/// Reads a field that stands in its place, if this version has it.
+#[inline(always)]
+pub(crate) fn read_in_place<T: Field>(
+    spec: &FieldSpec,
+    into: &mut T,
+    reader: &mut Reader<'_>,
+    version: Version,
+) -> Result<(), DecodeError> {
+    if spec.in_place(version.number) {
+        *into = T::read(reader.field(spec.name), version)?;
+        if into.is_null() && !spec.nullable.contains(version.number) {
+            return Err(reader.field(spec.name).error(Problem::Null));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a tagged field, which fills the whole of its slice.
+pub(crate) fn read_whole<T: Field>(
+    spec: &FieldSpec,
+    into: &mut T,
+    reader: &mut Reader<'_>,
+    version: Version,
+) -> Result<(), DecodeError> {
+    *into = T::read(reader.field(spec.name), version)?;
+    if into.is_null() && !spec.nullable.contains(version.number) {
+        return Err(reader.field(spec.name).error(Problem::Null));
+    }
+    reader.field(spec.name).finish()
+}
+
+/// Writes a field where this version has it: in its place, or among the tagged ones unless it has
+/// its default.
+#[inline(always)]
+pub(crate) fn write_field<T: Field>(
+    spec: &FieldSpec,
+    value: &T,
+    is_default: impl Fn() -> bool,
+    tags: &mut Tags,
+    writer: &mut Writer,
+    version: Version,
+) -> Result<(), EncodeError> {
+    let carried = spec.versions.contains(version.number);
+    if carried && value.is_null() && !spec.nullable.contains(version.number) {
+        return Err(EncodeError::Null { field: spec.name, version: version.number });
+    }
+    match spec.tag {
+        None if carried => value.write(writer.field(spec.name), version),
+        Some(tag) if carried && !is_default() => {
+            tags.push(tag, |writer| value.write(writer.field(spec.name), version))
+        }
+        _ if !carried && !spec.ignorable && !is_default() => {
+            Err(EncodeError::NoSuchField { field: spec.name, version: version.number })
+        }
+        _ => Ok(()),
     }
 }
 

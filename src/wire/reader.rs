@@ -138,13 +138,24 @@ impl<'a> Reader<'a> {
         self.checked_length(declared)
     }
 
-    /// The length of a byte string or the count of an array (`compact` or INT32), `None` for null.
-    ///
-    /// Every element takes at least one byte, so that a count above what is left is refused before
-    /// anything is allocated for it.
+    /// The length of a byte string (`compact` or INT32), `None` for null.
     pub fn length(&mut self, compact: bool) -> Result<Option<usize>, DecodeError> {
         let declared = if compact { self.compact_length()? } else { i64::from(self.i32()?) };
         self.checked_length(declared)
+    }
+
+    /// The count of an array (`compact` or INT32) whose elements take at least `smallest` bytes
+    /// each, `None` for null.
+    ///
+    /// A count of more elements than can be there is refused before anything is allocated for it.
+    pub fn count(&mut self, compact: bool, smallest: usize) -> Result<Option<usize>, DecodeError> {
+        let count = self.length(compact)?;
+        match count {
+            Some(declared) if declared.saturating_mul(smallest) > self.left() => {
+                Err(self.error(Problem::Length { declared: declared as i64, left: self.left() }))
+            }
+            _ => Ok(count),
+        }
     }
 
     fn compact_length(&mut self) -> Result<i64, DecodeError> {
