@@ -1,4 +1,5 @@
 //! Downspout: a Kafka client written from scratch that reads every broker from 0.8.0 to 4.4.
 
 pub mod protocol;
+pub mod records;
 pub mod wire;

@@ -125,11 +125,47 @@ impl<'a> Reader<'a> {
                 self.position += size;
                 Ok(value)
             }
-            None if rest.len() < 5 => {
-                Err(self.error(Problem::CutShort { needed: rest.len() + 1, left: rest.len() }))
-            }
-            None => Err(self.error(Problem::Varint)),
+            None => Err(self.no_varint(5)),
         }
+    }
+
+    /// VARINT (zigzag), as in records.
+    pub fn varint(&mut self) -> Result<i32, DecodeError> {
+        match varint::read_varint(self.data, self.position) {
+            Some((value, position)) => {
+                self.position = position;
+                Ok(value)
+            }
+            None => Err(self.no_varint(5)),
+        }
+    }
+
+    /// VARLONG (zigzag), as in records.
+    pub fn varlong(&mut self) -> Result<i64, DecodeError> {
+        match varint::read_varlong(self.data, self.position) {
+            Some((value, position)) => {
+                self.position = position;
+                Ok(value)
+            }
+            None => Err(self.no_varint(10)),
+        }
+    }
+
+    /// A byte string behind a VARINT length, `None` for null, as in records.
+    pub fn varint_bytes(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
+        let at = self.position;
+        let declared = self.varint()?;
+        match self.checked_length(declared.into()) {
+            Ok(Some(length)) => self.take(length).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(DecodeError { position: self.base + at, ..error }),
+        }
+    }
+
+    fn no_varint(&self, most: usize) -> DecodeError {
+        let left = self.left();
+        let unfinished = left < most && self.data[self.position..].iter().all(|byte| byte & 0x80 != 0);
+        self.error(if unfinished { Problem::CutShort { needed: left + 1, left } } else { Problem::Varint })
     }
 
     /// The length of a string (`compact` or INT16), `None` for null.

@@ -1,0 +1,207 @@
+//! Records, lent out of a batch or owned.
+
+use bytes::Bytes;
+
+use super::TimestampType;
+use crate::wire::{read_varint, read_varlong};
+
+/// A record, lent out of a [`Batch`](super::Batch).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    offset: i64,
+    timestamp: Option<i64>,
+    timestamp_type: Option<TimestampType>,
+    key: Option<&'a [u8]>,
+    value: Option<&'a [u8]>,
+    headers: Headers<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Its offset.
+    #[inline]
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// Its timestamp, in ms since 1970; −1 where the producer gave none; `None` for magic 0, which
+    /// has none.
+    #[inline]
+    pub fn timestamp(&self) -> Option<i64> {
+        self.timestamp
+    }
+
+    /// Whose clock the timestamp is from; `None` for magic 0.
+    #[inline]
+    pub fn timestamp_type(&self) -> Option<TimestampType> {
+        self.timestamp_type
+    }
+
+    /// Its key; null and empty are two things.
+    #[inline]
+    pub fn key(&self) -> Option<&'a [u8]> {
+        self.key
+    }
+
+    /// Its value; null (a tombstone) and empty are two things.
+    #[inline]
+    pub fn value(&self) -> Option<&'a [u8]> {
+        self.value
+    }
+
+    /// Its headers, in order; a key may come more than once (KIP-82).
+    #[inline]
+    pub fn headers(&self) -> Headers<'a> {
+        self.headers
+    }
+
+    /// A copy that holds on to nothing.
+    pub fn to_owned(&self) -> OwnedRecord {
+        OwnedRecord::of(self)
+    }
+
+    pub(super) fn of_message(
+        offset: i64,
+        timestamp: Option<i64>,
+        timestamp_type: Option<TimestampType>,
+        key: Option<&'a [u8]>,
+        value: Option<&'a [u8]>,
+    ) -> Self {
+        Record { offset, timestamp, timestamp_type, key, value, headers: Headers::default() }
+    }
+
+    #[inline]
+    pub(super) fn of_batch(
+        offset: i64,
+        timestamp: i64,
+        timestamp_type: TimestampType,
+        key: Option<&'a [u8]>,
+        value: Option<&'a [u8]>,
+        headers: Headers<'a>,
+    ) -> Self {
+        let (timestamp, timestamp_type) = (Some(timestamp), Some(timestamp_type));
+        Record { offset, timestamp, timestamp_type, key, value, headers }
+    }
+}
+
+/// A header: a key, which need not be UTF-8 nor be there only once, and a value that may be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value; null and empty are two things.
+    pub value: Option<&'a [u8]>,
+}
+
+/// The headers of a record, read as they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Headers<'a> {
+    /// Bytes that were found to be whole headers when the record was read.
+    bytes: &'a [u8],
+    count: usize,
+}
+
+impl<'a> Headers<'a> {
+    #[inline]
+    pub(super) fn new(bytes: &'a [u8], count: usize) -> Self {
+        Headers { bytes, count }
+    }
+
+    /// The first header with this key.
+    pub fn get(self, key: &[u8]) -> Option<Header<'a>> {
+        self.into_iter().find(|header| header.key == key)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = Header<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Header<'a>> {
+        if self.count == 0 {
+            return None;
+        }
+        let (key, at) = sized(self.bytes, 0)?;
+        let (value, at) = sized(self.bytes, at)?;
+        self.bytes = &self.bytes[at..];
+        self.count -= 1;
+        Some(Header { key: key?, value })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.count, Some(self.count))
+    }
+}
+
+impl ExactSizeIterator for Headers<'_> {}
+
+/// A byte string behind a VARINT length, −1 for null, and the position after it.
+///
+/// `None` if it does not fit.
+#[inline(always)]
+pub(super) fn sized(bytes: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
+    let (length, at) = read_varint(bytes, at)?;
+    if length < 0 {
+        return if length == -1 { Some((None, at)) } else { None };
+    }
+    let end = at.checked_add(length as usize)?;
+    Some((Some(bytes.get(at..end)?), end))
+}
+
+/// Reads the offset and timestamp deltas that open a record, after its attributes.
+#[inline(always)]
+pub(super) fn deltas(bytes: &[u8], at: usize) -> Option<(i64, i32, usize)> {
+    let (timestamp_delta, at) = read_varlong(bytes, at)?;
+    let (offset_delta, at) = read_varint(bytes, at)?;
+    Some((timestamp_delta, offset_delta, at))
+}
+
+/// A record on its own: its bytes are a copy, so that it keeps no batch or response alive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedRecord {
+    /// Its offset.
+    pub offset: i64,
+    /// As [`Record::timestamp`].
+    pub timestamp: Option<i64>,
+    /// As [`Record::timestamp_type`].
+    pub timestamp_type: Option<TimestampType>,
+    /// Its key; null and empty are two things.
+    pub key: Option<Bytes>,
+    /// Its value; null and empty are two things.
+    pub value: Option<Bytes>,
+    /// Its headers, in order.
+    pub headers: Vec<(Bytes, Option<Bytes>)>,
+}
+
+impl OwnedRecord {
+    /// Copies key, value and headers into one buffer and cuts it up.
+    fn of(record: &Record<'_>) -> Self {
+        let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+        let headers = record.headers();
+        let size = length(record.key)
+            + length(record.value)
+            + headers.map(|header| header.key.len() + length(header.value)).sum::<usize>();
+        let mut buffer = Vec::with_capacity(size);
+        for part in [record.key, record.value].into_iter().flatten() {
+            buffer.extend_from_slice(part);
+        }
+        for header in headers {
+            buffer.extend_from_slice(header.key);
+            buffer.extend_from_slice(header.value.unwrap_or_default());
+        }
+        let mut rest = Bytes::from(buffer);
+        let mut cut = |part: &[u8]| rest.split_to(part.len());
+        OwnedRecord {
+            offset: record.offset,
+            timestamp: record.timestamp,
+            timestamp_type: record.timestamp_type,
+            key: record.key.map(&mut cut),
+            value: record.value.map(&mut cut),
+            headers: headers.map(|header| (cut(header.key), header.value.map(&mut cut))).collect(),
+        }
+    }
+}
