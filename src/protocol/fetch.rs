@@ -16,7 +16,7 @@ message! {
     /// Asks for record sets.
     FetchRequest {
         /// −1 for a consumer.
-        [0-14, ignorable] replica_id: i32 = -1;
+        [0-14] replica_id: i32 = -1;
         /// How long the broker may wait for `min_bytes`, in ms.
         [0+] max_wait_ms: i32;
         /// Bytes that must be there before the broker answers early.
@@ -24,7 +24,7 @@ message! {
         /// Limit of the whole response in bytes; the first batch may exceed it (KIP-74).
         [3+, ignorable] max_bytes: i32 = 0x7fffffff;
         /// 0 read_uncommitted, 1 read_committed (KIP-98).
-        [4+] isolation_level: i8;
+        [4+, ignorable] isolation_level: i8;
         /// Session id, 0 for none (KIP-227).
         [7+, ignorable] session_id: i32;
         /// Session epoch; −1 for no session, 0 to open one.
@@ -132,9 +132,9 @@ message! {
         /// Replicas only.
         [12+, tag 2] snapshot_id: SnapshotId;
         /// Aborted transactions in this set; null and empty mean the same (KIP-98).
-        [4+, null 4+, ignorable] aborted_transactions: Option<Vec<AbortedTransaction>>;
+        [4+, null 4+, ignorable] aborted_transactions: Option<Vec<AbortedTransaction>> = Vec::new();
         /// The follower to read from instead, −1 for none (KIP-392).
-        [11+, ignorable] preferred_read_replica: i32 = -1;
+        [11+] preferred_read_replica: i32 = -1;
         /// The record set; null and empty mean the same.
         [0+, null 0+] records: Option<Bytes>;
     }

@@ -78,6 +78,8 @@ pub struct FieldSpec {
     pub tag: Option<u32>,
     /// Whether writing a version without it drops it silently (else a set value is an error).
     pub ignorable: bool,
+    /// Its default as the table has it; empty for that of its type (null where it may be null).
+    pub default: &'static str,
     /// Its type.
     pub kind: Kind,
 }
@@ -85,7 +87,7 @@ pub struct FieldSpec {
 impl FieldSpec {
     pub(crate) const fn new(name: &'static str, kind: Kind, min: i16, max: i16) -> Self {
         let versions = Versions { min, max };
-        FieldSpec { name, versions, nullable: Versions::NONE, tag: None, ignorable: false, kind }
+        FieldSpec { name, versions, nullable: Versions::NONE, tag: None, ignorable: false, default: "", kind }
     }
 
     pub(crate) const fn with_tag(self, tag: u32) -> Self {
@@ -94,6 +96,10 @@ impl FieldSpec {
 
     pub(crate) const fn null_from(self, min: i16) -> Self {
         FieldSpec { nullable: Versions { min, max: i16::MAX }, ..self }
+    }
+
+    pub(crate) const fn with_default(self, default: &'static str) -> Self {
+        FieldSpec { default, ..self }
     }
 
     pub(crate) const fn ignorable(self) -> Self {
@@ -158,7 +164,7 @@ macro_rules! message {
                 stringify!($field),
                 <$type as $crate::protocol::Field>::KIND,
                 $($spec)+
-            ); )*
+            ) $( .with_default(stringify!($default)) )?; )*
         }
 
         impl $crate::protocol::Message for $name {
