@@ -1,13 +1,15 @@
 //! The argument surface that all subcommands share.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::completions::CompletionsArgs;
 use crate::decode::DecodeArgs;
 use crate::exit::EXIT_CODES;
+use crate::man::ManArgs;
 
 /// Reads and writes Kafka, every broker from 0.8.0 to 4.4.
 #[derive(Debug, Parser)]
-#[command(name = "downspout", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "downspout", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -16,4 +18,22 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Decode(DecodeArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+impl Cli {
+    /// Reads the command line; leaves with exit code 2 and a message if it is wrong.
+    pub(crate) fn read() -> Cli {
+        let matches = command().get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// The command with all below it, each with the exit codes in its help.
+pub(crate) fn command() -> clap::Command {
+    fn with_exit_codes(command: clap::Command) -> clap::Command {
+        command.after_help(EXIT_CODES).mut_subcommands(with_exit_codes)
+    }
+    with_exit_codes(Cli::command())
 }
