@@ -2,4 +2,6 @@
 
 pub mod protocol;
 pub mod records;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod wire;

@@ -1,0 +1,192 @@
+//! What a test does to the cluster: topics, records, leaders, retention, brokers that go down.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::append::assign;
+use super::core::{Core, Seen};
+use super::entry::entries;
+use super::state::{Partition, State, errors};
+use super::{Fault, Log};
+use crate::protocol::ErrorCode;
+
+/// The ends of a partition's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogOffsets {
+    /// First offset.
+    pub start: i64,
+    /// Offset before which no transaction is open.
+    pub last_stable: i64,
+    /// Offset after the last one that consumers may see.
+    pub high_watermark: i64,
+    /// Offset after the last one.
+    pub end: i64,
+}
+
+type Result<T> = std::result::Result<T, ErrorCode>;
+
+impl Core {
+    /// Creates a topic, or replaces one by a new one of the same name with a new id.
+    pub fn create_topic(&mut self, name: &str, partitions: i32) {
+        self.state.create_topic(name, partitions);
+    }
+
+    /// Deletes a topic, if there is one.
+    pub fn delete_topic(&mut self, name: &str) {
+        self.state.topics.remove(name);
+        self.state.changes += 1;
+    }
+
+    /// Appends a record set as a producer's request would: its entries, in whatever format they are,
+    /// get the next offsets. Gives the first one.
+    pub fn append(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<i64> {
+        let wall_ms = self.time(self.now).wall_ms;
+        append(&mut self.state, topic, partition, set, wall_ms)
+    }
+
+    /// Puts entries into the log as they are, with the offsets that they carry and without a look at
+    /// their checksums: holes, old formats, markers, anything broken.
+    pub fn store(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<()> {
+        let now = self.time(self.now);
+        let segment_bytes = self.state.settings.segment_bytes;
+        let partition = self.partition(topic, partition)?;
+        for entry in entries(set)? {
+            partition.log.push(entry, partition.epoch, now.wall_ms, segment_bytes);
+        }
+        self.state.changes += 1;
+        Ok(())
+    }
+
+    /// Where a partition's log begins and ends.
+    pub fn offsets(&self, topic: &str, partition: i32) -> Result<LogOffsets> {
+        let found = self.state.partition(topic, partition).ok_or(errors::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let log = &found.log;
+        Ok(LogOffsets {
+            start: log.start(),
+            last_stable: log.last_stable_offset(),
+            high_watermark: log.high_watermark(),
+            end: log.end(),
+        })
+    }
+
+    /// Replaces the log of a partition by an empty one whose first offset is `start`.
+    pub fn reset_log(&mut self, topic: &str, partition: i32, start: i64) -> Result<()> {
+        self.partition(topic, partition)?.log = Log::starting_at(start);
+        Ok(())
+    }
+
+    /// Moves the start of the log, as retention and DeleteRecords do.
+    pub fn delete_before(&mut self, topic: &str, partition: i32, offset: i64) -> Result<()> {
+        self.partition(topic, partition)?.log.delete_before(offset);
+        Ok(())
+    }
+
+    /// Cuts the end of the log off from `offset` on and begins a new leader epoch, as an unclean
+    /// election does.
+    pub fn truncate(&mut self, topic: &str, partition: i32, offset: i64) -> Result<()> {
+        let partition = self.partition(topic, partition)?;
+        partition.log.truncate_to(offset);
+        partition.epoch += 1;
+        Ok(())
+    }
+
+    /// Removes the entries that lie within `offsets`, as compaction does: the others stay where they
+    /// are.
+    pub fn remove(&mut self, topic: &str, partition: i32, offsets: Range<i64>) -> Result<()> {
+        let partition = self.partition(topic, partition)?;
+        partition.log.compact(|entry| !(offsets.contains(&entry.offset) && offsets.contains(&entry.last)));
+        Ok(())
+    }
+
+    /// Begins a new segment with the next entry (ListOffsets 0 shows segments).
+    pub fn roll(&mut self, topic: &str, partition: i32) -> Result<()> {
+        self.partition(topic, partition)?.log.roll();
+        Ok(())
+    }
+
+    /// Holds consumers back at this offset; `None` lets them go to the end again.
+    pub fn hold_high_watermark(&mut self, topic: &str, partition: i32, at: Option<i64>) -> Result<()> {
+        self.partition(topic, partition)?.log.hold_high_watermark(at);
+        Ok(())
+    }
+
+    /// Makes another broker, or none, the leader, in a new epoch.
+    pub fn set_leader(&mut self, topic: &str, partition: i32, leader: Option<i32>) -> Result<()> {
+        let partition = self.partition(topic, partition)?;
+        partition.leader = leader;
+        partition.epoch += 1;
+        Ok(())
+    }
+
+    /// Takes a broker down: its connections close, new ones are refused, and what it led goes to the
+    /// next broker that is up.
+    pub fn stop_broker(&mut self, node: i32) {
+        self.set_up(node, false);
+    }
+
+    /// Brings a broker up again; it leads what has no leader.
+    pub fn start_broker(&mut self, node: i32) {
+        self.set_up(node, true);
+    }
+
+    fn set_up(&mut self, node: i32, up: bool) {
+        if let Some(found) = self.state.nodes.iter_mut().find(|found| found.id == node) {
+            found.up = up;
+        }
+        let live: Vec<i32> = self.state.live_nodes().map(|node| node.id).collect();
+        for partition in self.state.topics.values_mut().flat_map(|topic| &mut topic.partitions) {
+            if partition.leader.is_none_or(|leader| !live.contains(&leader)) {
+                partition.leader = partition.replicas.iter().copied().find(|id| live.contains(id));
+                partition.epoch += 1;
+            }
+        }
+        self.state.changes += 1;
+    }
+
+    /// The position that a group has committed, wherever it is kept.
+    pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        let key = (group.to_owned(), topic.to_owned(), partition);
+        let found = self.state.committed.get(&key).or_else(|| self.state.committed_in_zookeeper.get(&key));
+        found.map(|committed| committed.offset)
+    }
+
+    /// Adds a fault; those added earlier go first.
+    pub fn inject(&mut self, fault: Fault) {
+        self.faults.add(fault);
+    }
+
+    /// Takes all faults away; answers already held back by them stay so.
+    pub fn clear_faults(&mut self) {
+        self.faults.clear();
+    }
+
+    /// The requests that came in, oldest first (the last 100,000 of them).
+    pub fn requests(&self) -> impl Iterator<Item = &Seen> {
+        self.seen.iter()
+    }
+
+    /// A partition about to be changed: whoever waits for a change looks again.
+    fn partition(&mut self, topic: &str, partition: i32) -> Result<&mut Partition> {
+        self.state.changes += 1;
+        self.state.partition_mut(topic, partition).ok_or(errors::UNKNOWN_TOPIC_OR_PARTITION)
+    }
+}
+
+/// Appends a produced set; gives the first offset.
+pub(crate) fn append(
+    state: &mut State,
+    topic: &str,
+    partition: i32,
+    set: &Bytes,
+    wall_ms: i64,
+) -> Result<i64> {
+    let segment_bytes = state.settings.segment_bytes;
+    let found = state.partition_mut(topic, partition).ok_or(errors::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let first = found.log.end();
+    for entry in assign(set, first, found.epoch)? {
+        found.log.push(entry, found.epoch, wall_ms, segment_bytes);
+    }
+    state.changes += 1;
+    Ok(first)
+}

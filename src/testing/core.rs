@@ -1,0 +1,243 @@
+//! The broker without sockets, clocks or tasks: a request and a time go in, a [`Reaction`] comes out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::api::{self, Call, Outcome};
+use super::fault::{Faults, Injected};
+use super::release::OnUnknown;
+use super::state::{Now, Settings, State};
+use crate::protocol::{ApiKey, RequestHeader};
+use crate::wire::Reader;
+
+/// A connection to one broker of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+/// What the broker does about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reaction {
+    /// It writes this frame, its 4-byte size in front, and reads the next request.
+    Answer(Bytes),
+    /// It writes nothing and reads the next request.
+    Nothing,
+    /// It writes these bytes, perhaps none, and closes the connection.
+    Close(Bytes),
+    /// It is not done: [`Core::resume`] says more at `until`, or once [`Core::changes`] has changed.
+    Wait {
+        /// Time since the start of the cluster; `None` for "not by time alone".
+        until: Option<Duration>,
+    },
+}
+
+/// A request that came in, for tests that count them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The broker that was asked.
+    pub node: i32,
+    /// The connection it came on.
+    pub connection: ConnectionId,
+    /// The API.
+    pub api: ApiKey,
+    /// Its version.
+    pub version: i16,
+    /// When, since the start of the cluster.
+    pub at: Duration,
+}
+
+/// Requests remembered at most.
+const SEEN_LIMIT: usize = 100_000;
+
+/// The embedded cluster as a state machine.
+///
+/// Each connection carries one request at a time, as with real brokers: the next frame is given to
+/// [`Core::request`] when the reaction to the last one was not [`Reaction::Wait`]. Time is what
+/// [`Core::advance`] said last.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) state: State,
+    pub(crate) faults: Faults,
+    pub(crate) seen: VecDeque<Seen>,
+    pub(crate) now: Duration,
+    connections: BTreeMap<ConnectionId, Connection>,
+    next_connection: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    node: i32,
+    pending: Option<Pending>,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// A request that may be answered later, at the latest `until`.
+    Request {
+        header: RequestHeader,
+        frame: Bytes,
+        until: Duration,
+        injected: Injected,
+    },
+    /// A delayed answer.
+    Held {
+        until: Duration,
+        reaction: Reaction,
+    },
+    Frozen,
+}
+
+impl Core {
+    /// A cluster with nothing in it.
+    pub fn new(settings: Settings) -> Self {
+        Core {
+            state: State::new(settings),
+            faults: Faults::default(),
+            seen: VecDeque::new(),
+            now: Duration::ZERO,
+            connections: BTreeMap::new(),
+            next_connection: 0,
+        }
+    }
+
+    /// A client has connected to `node`; `None` if that broker is down or does not exist.
+    pub fn connect(&mut self, node: i32) -> Option<ConnectionId> {
+        self.state.node(node).filter(|node| node.up)?;
+        let id = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        self.connections.insert(id, Connection { node, pending: None });
+        Some(id)
+    }
+
+    /// The connection is gone.
+    pub fn disconnect(&mut self, connection: ConnectionId) {
+        self.connections.remove(&connection);
+    }
+
+    /// Counts the changes that a waiting request may be waiting for.
+    pub fn changes(&self) -> u64 {
+        self.state.changes
+    }
+
+    /// Tells the time since the start of the cluster. It never goes back.
+    pub fn advance(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// Whether a connection is open on the broker's side.
+    pub fn is_open(&self, connection: ConnectionId) -> bool {
+        self.node_of(connection).is_some()
+    }
+
+    /// Whether there is such a broker, and it is up.
+    pub fn is_up(&self, node: i32) -> bool {
+        self.state.node(node).is_some_and(|node| node.up)
+    }
+
+    /// A request frame, without its 4-byte size, has come in.
+    pub fn request(&mut self, connection: ConnectionId, frame: Bytes) -> Reaction {
+        let Some(node) = self.node_of(connection) else { return Reaction::Close(Bytes::new()) };
+        let Ok(header) = RequestHeader::read(&mut Reader::new(&frame, "header")) else {
+            tracing::warn!(node, size = frame.len(), "not a request");
+            return Reaction::Close(Bytes::new());
+        };
+        let api = header.request_api_key;
+        let version = header.request_api_version;
+        tracing::trace!(node, %api, version, "request");
+        if self.seen.len() == SEEN_LIMIT {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(Seen { node, connection, api, version, at: self.now });
+        let injected = self.faults.take(node, api);
+        if injected.close {
+            return Reaction::Close(Bytes::new());
+        }
+        if injected.freeze {
+            return self.wait(connection, Pending::Frozen);
+        }
+        self.attempt(connection, node, header, frame, injected, None)
+    }
+
+    /// Whether a waiting request has its answer by now.
+    pub fn resume(&mut self, connection: ConnectionId) -> Reaction {
+        let Some(node) = self.node_of(connection) else { return Reaction::Close(Bytes::new()) };
+        let pending = self.connections.get_mut(&connection).and_then(|entry| entry.pending.take());
+        match pending {
+            None => Reaction::Nothing,
+            Some(Pending::Held { until, reaction }) if until <= self.now => reaction,
+            Some(Pending::Request { header, frame, until, injected }) => {
+                self.attempt(connection, node, header, frame, injected, Some(until))
+            }
+            Some(pending) => self.wait(connection, pending),
+        }
+    }
+
+    /// Carries a request out; one that waits already does so at the latest `until`.
+    #[allow(clippy::too_many_arguments)]
+    fn attempt(
+        &mut self,
+        connection: ConnectionId,
+        node: i32,
+        header: RequestHeader,
+        frame: Bytes,
+        injected: Injected,
+        until: Option<Duration>,
+    ) -> Reaction {
+        let last_chance = until.is_some_and(|until| until <= self.now);
+        let call = Call { node, version: 0, now: self.time(self.now), injected: &injected, last_chance };
+        match api::carry_out(&mut self.state, call, &header, &frame) {
+            Ok(Outcome::Answer(answer)) => self.deliver(connection, answer, &injected),
+            Ok(Outcome::NoAnswer) => Reaction::Nothing,
+            Ok(Outcome::WaitFor(wait)) => {
+                let until = until.unwrap_or(self.now + wait);
+                self.wait(connection, Pending::Request { header, frame, until, injected })
+            }
+            Ok(Outcome::Close) => Reaction::Close(Bytes::new()),
+            Err(api::Refused) => match self.state.release().on_unknown() {
+                OnUnknown::Close => Reaction::Close(Bytes::new()),
+                OnUnknown::Ignore => Reaction::Nothing,
+            },
+        }
+    }
+
+    /// The broker behind a connection; `None` once it is down.
+    fn node_of(&self, connection: ConnectionId) -> Option<i32> {
+        let node = self.connections.get(&connection)?.node;
+        self.state.node(node).filter(|node| node.up).map(|node| node.id)
+    }
+
+    fn wait(&mut self, connection: ConnectionId, pending: Pending) -> Reaction {
+        let until = match &pending {
+            Pending::Request { until, .. } | Pending::Held { until, .. } => Some(*until),
+            Pending::Frozen => None,
+        };
+        if let Some(entry) = self.connections.get_mut(&connection) {
+            entry.pending = Some(pending);
+        }
+        Reaction::Wait { until }
+    }
+
+    /// Lets the faults go over an answer and sends it when it is due.
+    fn deliver(&mut self, connection: ConnectionId, answer: Bytes, injected: &Injected) -> Reaction {
+        if injected.silence {
+            return Reaction::Nothing;
+        }
+        let reaction = if injected.spoils() {
+            let spoiled = self.faults.spoil(injected, answer.to_vec());
+            let bytes = Bytes::from(spoiled.bytes);
+            if spoiled.then_close { Reaction::Close(bytes) } else { Reaction::Answer(bytes) }
+        } else {
+            Reaction::Answer(answer)
+        };
+        if injected.delay.is_zero() {
+            return reaction;
+        }
+        self.wait(connection, Pending::Held { until: self.now + injected.delay, reaction })
+    }
+
+    pub(crate) fn time(&self, now: Duration) -> Now {
+        let wall_ms = self.state.settings.started_ms.saturating_add(now.as_millis() as i64);
+        Now { elapsed: now, wall_ms }
+    }
+}

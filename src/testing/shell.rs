@@ -1,0 +1,152 @@
+//! The core behind a lock and a clock, serving byte streams.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+
+use super::core::{ConnectionId, Core, Reaction};
+
+/// A request larger than this closes its connection (`socket.request.max.bytes`).
+const REQUEST_LIMIT: usize = 104_857_600;
+
+/// The cluster, shared by everything that serves it or changes it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    changes: watch::Sender<u64>,
+    clock: Clock,
+}
+
+/// Which clock the cluster's time is read from.
+#[derive(Debug)]
+pub(crate) enum Clock {
+    /// The machine's.
+    Real(Instant),
+    /// That of the runtime, which a test may have paused.
+    Runtime(tokio::time::Instant),
+}
+
+impl Clock {
+    fn elapsed(&self) -> Duration {
+        match self {
+            Clock::Real(start) => start.elapsed(),
+            Clock::Runtime(start) => start.elapsed(),
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(core: Core, clock: Clock) -> Arc<Self> {
+        Arc::new(Shared { changes: watch::Sender::new(core.changes()), core: Mutex::new(core), clock })
+    }
+
+    /// Works on the core, and wakes the requests that wait for a change if there was one.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
+        // A panic of a test's closure leaves the core as usable as any request does.
+        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        core.advance(self.clock.elapsed());
+        let result = work(&mut core);
+        let now = core.changes();
+        drop(core);
+        self.changes.send_if_modified(|seen| std::mem::replace(seen, now) != now);
+        result
+    }
+
+    /// Serves one connection to a broker until either side closes it.
+    pub(crate) async fn serve(self: Arc<Self>, node: i32, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        // Before anything else, so that no change is missed.
+        let changes = self.changes.subscribe();
+        let Some(id) = self.with(|core| core.connect(node)) else { return };
+        let mut connection = Connection { shared: self, changes, id, stream, buffer: BytesMut::new() };
+        if let Err(error) = connection.run().await {
+            tracing::debug!(node, %error, "connection of the embedded broker ended");
+        }
+    }
+}
+
+struct Connection<S> {
+    shared: Arc<Shared>,
+    changes: watch::Receiver<u64>,
+    id: ConnectionId,
+    stream: S,
+    buffer: BytesMut,
+}
+
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        self.shared.with(|core| core.disconnect(self.id));
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    async fn run(&mut self) -> io::Result<()> {
+        while let Some(frame) = self.frame().await? {
+            let mut reaction = self.shared.with(|core| core.request(self.id, frame));
+            loop {
+                match reaction {
+                    Reaction::Answer(answer) => {
+                        self.stream.write_all(&answer).await?;
+                        self.stream.flush().await?;
+                        break;
+                    }
+                    Reaction::Nothing => break,
+                    Reaction::Close(last_words) => {
+                        self.stream.write_all(&last_words).await?;
+                        return self.stream.shutdown().await;
+                    }
+                    Reaction::Wait { until } => {
+                        let wait = until.map(|until| until.saturating_sub(self.shared.clock.elapsed()));
+                        tokio::select! {
+                            () = sleep(wait) => {}
+                            _ = self.changes.changed() => {}
+                            more = self.stream.read_buf(&mut self.buffer), if self.buffer.len() < 1 << 16 => {
+                                if more? == 0 {
+                                    return Ok(());
+                                }
+                            }
+                        }
+                        reaction = self.shared.with(|core| core.resume(self.id));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next request without its size; `None` at the end.
+    async fn frame(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            if let Some(size) = self.buffer.first_chunk().map(|size| i32::from_be_bytes(*size)) {
+                let size = usize::try_from(size).ok().filter(|size| (1..=REQUEST_LIMIT).contains(size));
+                let size = size.ok_or(io::ErrorKind::InvalidData)?;
+                if self.buffer.len() >= 4 + size {
+                    let mut frame = self.buffer.split_to(4 + size);
+                    return Ok(Some(frame.split_off(4).freeze()));
+                }
+            }
+            tokio::select! {
+                read = self.stream.read_buf(&mut self.buffer) => {
+                    if read? == 0 {
+                        return Ok(None);
+                    }
+                }
+                _ = self.changes.changed() => {
+                    if !self.shared.with(|core| core.is_open(self.id)) {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn sleep(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
