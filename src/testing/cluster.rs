@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::append::assign;
 use super::core::{Core, Seen};
 use super::entry::entries;
-use super::state::{Partition, State, errors};
+use super::state::{Partition, State};
 use super::{Fault, Log};
 use crate::protocol::ErrorCode;
 
@@ -41,18 +41,18 @@ impl Core {
     /// Appends a record set as a producer's request would: its entries, in whatever format they are,
     /// get the next offsets. Gives the first one.
     pub fn append(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<i64> {
-        let wall_ms = self.time(self.now).wall_ms;
+        let wall_ms = self.wall_ms();
         append(&mut self.state, topic, partition, set, wall_ms)
     }
 
     /// Puts entries into the log as they are, with the offsets that they carry and without a look at
     /// their checksums: holes, old formats, markers, anything broken.
     pub fn store(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<()> {
-        let now = self.time(self.now);
+        let wall_ms = self.wall_ms();
         let segment_bytes = self.state.settings.segment_bytes;
         let partition = self.partition(topic, partition)?;
         for entry in entries(set)? {
-            partition.log.push(entry, partition.epoch, now.wall_ms, segment_bytes);
+            partition.log.push(entry, partition.epoch, wall_ms, segment_bytes);
         }
         self.state.changes += 1;
         Ok(())
@@ -60,7 +60,7 @@ impl Core {
 
     /// Where a partition's log begins and ends.
     pub fn offsets(&self, topic: &str, partition: i32) -> Result<LogOffsets> {
-        let found = self.state.partition(topic, partition).ok_or(errors::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let found = self.state.partition(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
         let log = &found.log;
         Ok(LogOffsets {
             start: log.start(),
@@ -169,7 +169,7 @@ impl Core {
     /// A partition about to be changed: whoever waits for a change looks again.
     fn partition(&mut self, topic: &str, partition: i32) -> Result<&mut Partition> {
         self.state.changes += 1;
-        self.state.partition_mut(topic, partition).ok_or(errors::UNKNOWN_TOPIC_OR_PARTITION)
+        self.state.partition_mut(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn append(
     wall_ms: i64,
 ) -> Result<i64> {
     let segment_bytes = state.settings.segment_bytes;
-    let found = state.partition_mut(topic, partition).ok_or(errors::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let found = state.partition_mut(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let first = found.log.end();
     for entry in assign(set, first, found.epoch)? {
         found.log.push(entry, found.epoch, wall_ms, segment_bytes);

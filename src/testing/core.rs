@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::api::{self, Call, Outcome};
 use super::fault::{Faults, Injected};
 use super::release::OnUnknown;
-use super::state::{Now, Settings, State};
+use super::state::{Settings, State};
 use crate::protocol::{ApiKey, RequestHeader};
 use crate::wire::Reader;
 
@@ -185,7 +185,7 @@ impl Core {
         until: Option<Duration>,
     ) -> Reaction {
         let last_chance = until.is_some_and(|until| until <= self.now);
-        let call = Call { node, version: 0, now: self.time(self.now), injected: &injected, last_chance };
+        let call = Call { node, version: 0, wall_ms: self.wall_ms(), injected: &injected, last_chance };
         match api::carry_out(&mut self.state, call, &header, &frame) {
             Ok(Outcome::Answer(answer)) => self.deliver(connection, answer, &injected),
             Ok(Outcome::NoAnswer) => Reaction::Nothing,
@@ -236,8 +236,8 @@ impl Core {
         self.wait(connection, Pending::Held { until: self.now + injected.delay, reaction })
     }
 
-    pub(crate) fn time(&self, now: Duration) -> Now {
-        let wall_ms = self.state.settings.started_ms.saturating_add(now.as_millis() as i64);
-        Now { elapsed: now, wall_ms }
+    /// Time of the cluster's clock, in ms since 1970.
+    pub(crate) fn wall_ms(&self) -> i64 {
+        self.state.settings.started_ms.saturating_add(self.now.as_millis() as i64)
     }
 }

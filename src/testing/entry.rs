@@ -1,16 +1,10 @@
-//! One entry of a log: a batch (magic 2) or a message (magic 0, 1), as bytes, with what the broker
-//! needs to know of it.
+//! One entry of a log, as bytes, with what the broker needs to know of it.
 
 use bytes::Bytes;
 
 use crate::protocol::ErrorCode;
-use crate::wire::{read_varint, read_varlong};
-
-/// Offset and size stand in front of every entry, whatever its format.
-pub(crate) const PREFIX: usize = 12;
-/// Up to here, inclusive, all formats are alike: the magic byte is the last one.
-const MAGIC_AT: usize = 16;
-const BATCH_HEADER: usize = 61;
+use crate::records::{Batch, BatchHeader, Control, ControlKind, CrcCheck, Isolation, Magic, ReadOptions};
+use crate::records::{Codec, RecordSet};
 
 /// A batch or a message, whole.
 #[derive(Debug, Clone)]
@@ -19,90 +13,88 @@ pub(crate) struct Entry {
     pub(crate) offset: i64,
     /// The last offset it covers.
     pub(crate) last: i64,
-    pub(crate) magic: i8,
-    /// The bits for codec, timestamp type, transactional and control.
-    pub(crate) attributes: i16,
-    /// The largest timestamp in it in ms, −1 for none.
-    pub(crate) max_timestamp: i64,
-    /// −1 for none.
-    pub(crate) producer_id: i64,
+    pub(crate) magic: Magic,
+    /// `None` for a number that means no codec.
+    pub(crate) codec: Option<Codec>,
+    /// Of a batch.
+    pub(crate) header: Option<BatchHeader>,
     pub(crate) bytes: Bytes,
 }
 
 impl Entry {
-    pub(crate) fn codec(&self) -> i16 {
-        self.attributes & 7
-    }
-
-    pub(crate) fn is_control(&self) -> bool {
-        self.magic == 2 && self.attributes & 0x20 != 0
-    }
-
-    pub(crate) fn is_transactional(&self) -> bool {
-        self.magic == 2 && self.attributes & 0x10 != 0
-    }
-
-    /// The checksum as it should be, and as it stands there.
-    fn checksums(&self) -> (u32, u32) {
-        let at = if self.magic == 2 { 17 } else { PREFIX };
-        let stored = u32::from_be_bytes([0, 1, 2, 3].map(|i| self.bytes[at + i]));
-        let covered = &self.bytes[at + 4..];
-        (if self.magic == 2 { crc32c::crc32c(covered) } else { crc32fast::hash(covered) }, stored)
-    }
-
     pub(crate) fn is_intact(&self) -> bool {
-        let (right, stored) = self.checksums();
-        right == stored
+        let mut entries = RecordSet::new(self.bytes.clone()).entries();
+        entries.next().is_some_and(|entry| entry.is_ok_and(|entry| entry.check_crc().is_ok()))
     }
 
-    /// Whether a control batch ends its transaction by an abort; `None` for other types of marker.
-    pub(crate) fn marker_is_abort(&self) -> Option<bool> {
-        let (_, at) = read_varint(&self.bytes, BATCH_HEADER)?;
-        let (_, at) = read_varlong(&self.bytes, at + 1)?;
-        let (_, at) = read_varint(&self.bytes, at)?;
-        let (_, at) = read_varint(&self.bytes, at)?;
-        match i16::from_be_bytes([*self.bytes.get(at + 2)?, *self.bytes.get(at + 3)?]) {
-            0 => Some(true),
-            1 => Some(false),
-            _ => None,
+    /// Its records, inflated; `None` if they cannot be read.
+    pub(crate) fn open(&self) -> Option<Batch> {
+        let options = ReadOptions {
+            crc: CrcCheck::Skip,
+            isolation: Isolation::ReadUncommitted,
+            control_batches: true,
+            ..ReadOptions::default()
+        };
+        RecordSet::new(self.bytes.clone()).batches(options).next()?.ok()
+    }
+
+    /// What a control batch says.
+    pub(crate) fn marker(&self) -> Option<ControlKind> {
+        let batch = self.open()?;
+        let record = batch.records().next()?.ok()?;
+        Control::of(&record).map(|control| control.kind)
+    }
+
+    /// The largest timestamp in it in ms, if it has any.
+    pub(crate) fn max_timestamp(&self) -> Option<i64> {
+        match &self.header {
+            Some(header) => Some(header.max_timestamp),
+            None => {
+                let batch = self.open()?;
+                let stamps = batch.records().filter_map(|record| record.ok()?.timestamp());
+                batch.max_timestamp().or(stamps.max())
+            }
         }
+    }
+
+    /// Offset and timestamp of the first record that is not older than `timestamp` ms.
+    pub(crate) fn first_since(&self, timestamp: i64) -> Option<(i64, i64)> {
+        let batch = self.open()?;
+        let mut stamped = batch.records().filter_map(|record| {
+            let record = record.ok()?;
+            Some((record.offset(), record.timestamp()?))
+        });
+        stamped.find(|(_, stamp)| *stamp >= timestamp)
+    }
+
+    /// Offset and timestamp of the record with the largest timestamp, the first of them.
+    pub(crate) fn newest(&self) -> Option<(i64, i64)> {
+        self.first_since(self.max_timestamp()?)
     }
 }
 
 /// Cuts a record set into its entries; `CORRUPT_MESSAGE` unless every one is whole.
 pub(crate) fn entries(set: &Bytes) -> Result<Vec<Entry>, ErrorCode> {
-    let mut found = Vec::new();
-    let mut rest = set.clone();
-    while !rest.is_empty() {
-        let size = rest.get(8..PREFIX).and_then(|size| size.try_into().ok()).map(i32::from_be_bytes);
-        let whole = size.and_then(|size| usize::try_from(size).ok()).map(|size| size + PREFIX);
-        match whole {
-            Some(whole) if whole > MAGIC_AT && whole <= rest.len() => {
-                found.push(entry(rest.split_to(whole)).ok_or(CORRUPT)?);
-            }
-            _ => return Err(CORRUPT),
-        }
-    }
-    Ok(found)
+    let (found, rest) = whole_entries(set);
+    if rest == 0 { Ok(found) } else { Err(ErrorCode::CORRUPT_MESSAGE) }
 }
 
-const CORRUPT: ErrorCode = ErrorCode(2);
-
-fn entry(bytes: Bytes) -> Option<Entry> {
-    let field = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(i64::from_be_bytes);
-    let offset = field(0)?;
-    let magic = *bytes.get(MAGIC_AT)? as i8;
-    let (last, attributes, max_timestamp, producer_id) = match magic {
-        0 => (offset, i16::from(*bytes.get(17)?), -1, -1),
-        1 => (offset, i16::from(*bytes.get(17)?), field(18)?, -1),
-        2 if bytes.len() >= BATCH_HEADER => {
-            let attributes = i16::from_be_bytes([bytes[21], bytes[22]]);
-            let delta = i32::from_be_bytes([23, 24, 25, 26].map(|at: usize| bytes[at]));
-            (offset.checked_add(delta.into())?, attributes, field(35)?, field(43)?)
-        }
-        _ => return None,
-    };
-    Some(Entry { offset, last, magic, attributes, max_timestamp, producer_id, bytes })
+/// The whole entries at the beginning of a set, and how many bytes follow them.
+pub(crate) fn whole_entries(set: &Bytes) -> (Vec<Entry>, usize) {
+    let entries = RecordSet::new(set.clone()).entries();
+    let found: Vec<Entry> = entries
+        .map_while(Result::ok)
+        .map(|entry| Entry {
+            offset: entry.offset(),
+            last: entry.next_offset().saturating_sub(1),
+            magic: entry.magic(),
+            codec: entry.codec(),
+            header: entry.batch_header(),
+            bytes: entry.bytes().clone(),
+        })
+        .collect();
+    let taken: usize = found.iter().map(|entry| entry.bytes.len()).sum();
+    (found, set.len() - taken)
 }
 
 #[cfg(test)]
@@ -117,7 +109,7 @@ mod tests {
     fn the_magic_byte_of_each_entry_decides_its_format() {
         let found = entries(&hex(MIXED)).unwrap();
         let seen: Vec<_> = found.iter().map(|entry| (entry.magic, entry.offset)).collect();
-        assert_eq!(seen, [(0, 10), (1, 11), (2, 12)]);
+        assert_eq!(seen, [(Magic::V0, 10), (Magic::V1, 11), (Magic::V2, 12)]);
         assert!(found.iter().all(Entry::is_intact));
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 
 use super::entry::Entry;
+use crate::records::ControlKind;
 
 /// A partition's log.
 #[derive(Debug, Default)]
@@ -109,16 +110,16 @@ impl Log {
     }
 
     fn follow_transactions(&mut self, entry: &Entry) {
-        if entry.is_control() {
-            if let (Some(abort), Some(first)) =
-                (entry.marker_is_abort(), self.open.remove(&entry.producer_id))
-                && abort
-            {
-                let aborted = Aborted { producer_id: entry.producer_id, first, last: entry.last };
+        let Some(header) = &entry.header else { return };
+        if header.is_control() {
+            let ends = matches!(entry.marker(), Some(ControlKind::Abort | ControlKind::Commit));
+            let first = if ends { self.open.remove(&header.producer_id) } else { None };
+            if let (Some(first), Some(ControlKind::Abort)) = (first, entry.marker()) {
+                let aborted = Aborted { producer_id: header.producer_id, first, last: entry.last };
                 self.aborted.push(aborted);
             }
-        } else if entry.is_transactional() {
-            self.open.entry(entry.producer_id).or_insert(entry.offset);
+        } else if header.is_transactional() {
+            self.open.entry(header.producer_id).or_insert(entry.offset);
         }
     }
 

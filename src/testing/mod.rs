@@ -3,6 +3,7 @@
 mod api;
 mod append;
 mod cluster;
+mod convert;
 mod core;
 mod embedded;
 mod entry;

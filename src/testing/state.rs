@@ -1,7 +1,6 @@
 //! What the brokers of the embedded cluster know: topics, logs, leaders, committed offsets.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::Release;
 use super::log::Log;
@@ -37,13 +36,6 @@ impl Default for Settings {
             started_ms: 1_700_000_000_000,
         }
     }
-}
-
-/// Time of a request: since the start of the cluster, and by the wall clock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
-    pub(crate) elapsed: Duration,
-    pub(crate) wall_ms: i64,
 }
 
 /// A broker of the cluster.
@@ -168,43 +160,16 @@ impl State {
         partition: i32,
         epoch: i32,
     ) -> Result<&Partition, ErrorCode> {
-        let found = self.partition(topic, partition).ok_or(errors::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let found = self.partition(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
         match found.leader {
             Some(leader) if leader == node => {}
-            _ => return Err(errors::NOT_LEADER_OR_FOLLOWER),
+            _ => return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER),
         }
         match epoch {
             -1 => Ok(found),
-            old if old < found.epoch => Err(errors::FENCED_LEADER_EPOCH),
-            new if new > found.epoch => Err(errors::UNKNOWN_LEADER_EPOCH),
+            old if old < found.epoch => Err(ErrorCode::FENCED_LEADER_EPOCH),
+            new if new > found.epoch => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
             _ => Ok(found),
         }
     }
-}
-
-/// Error codes that the broker answers with.
-#[allow(dead_code)]
-pub(crate) mod errors {
-    use crate::protocol::ErrorCode;
-
-    pub(crate) const OFFSET_OUT_OF_RANGE: ErrorCode = ErrorCode(1);
-    pub(crate) const CORRUPT_MESSAGE: ErrorCode = ErrorCode(2);
-    pub(crate) const UNKNOWN_TOPIC_OR_PARTITION: ErrorCode = ErrorCode(3);
-    pub(crate) const INVALID_FETCH_SIZE: ErrorCode = ErrorCode(4);
-    pub(crate) const LEADER_NOT_AVAILABLE: ErrorCode = ErrorCode(5);
-    pub(crate) const NOT_LEADER_OR_FOLLOWER: ErrorCode = ErrorCode(6);
-    pub(crate) const REPLICA_NOT_AVAILABLE: ErrorCode = ErrorCode(9);
-    pub(crate) const OFFSET_METADATA_TOO_LARGE: ErrorCode = ErrorCode(12);
-    pub(crate) const INVALID_TOPIC: ErrorCode = ErrorCode(17);
-    pub(crate) const INVALID_REQUIRED_ACKS: ErrorCode = ErrorCode(21);
-    pub(crate) const UNKNOWN_MEMBER_ID: ErrorCode = ErrorCode(25);
-    pub(crate) const UNSUPPORTED_VERSION: ErrorCode = ErrorCode(35);
-    pub(crate) const INVALID_REQUEST: ErrorCode = ErrorCode(42);
-    pub(crate) const UNSUPPORTED_FOR_MESSAGE_FORMAT: ErrorCode = ErrorCode(43);
-    pub(crate) const FETCH_SESSION_ID_NOT_FOUND: ErrorCode = ErrorCode(70);
-    pub(crate) const FENCED_LEADER_EPOCH: ErrorCode = ErrorCode(74);
-    pub(crate) const UNKNOWN_LEADER_EPOCH: ErrorCode = ErrorCode(75);
-    pub(crate) const UNSUPPORTED_COMPRESSION_TYPE: ErrorCode = ErrorCode(76);
-    pub(crate) const INVALID_RECORD: ErrorCode = ErrorCode(87);
-    pub(crate) const UNKNOWN_TOPIC_ID: ErrorCode = ErrorCode(100);
 }

@@ -4,7 +4,7 @@ use super::Call;
 use crate::protocol::{
     ApiKey, ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Versions,
 };
-use crate::testing::state::{State, errors};
+use crate::testing::state::State;
 
 pub(super) fn answer(state: &mut State, call: Call<'_>, request: ApiVersionsRequest) -> ApiVersionsResponse {
     if let Some(error_code) = call.injected.only() {
@@ -12,7 +12,7 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, request: ApiVersionsRequ
     }
     let named = [&request.client_software_name, &request.client_software_version];
     if call.version >= 3 && !named.into_iter().all(|name| is_valid(name)) {
-        return ApiVersionsResponse { error_code: errors::INVALID_REQUEST, ..Default::default() };
+        return ApiVersionsResponse { error_code: ErrorCode::INVALID_REQUEST, ..Default::default() };
     }
     let api_keys = state.apis.iter().map(range).collect();
     ApiVersionsResponse { error_code: ErrorCode(0), api_keys, ..Default::default() }
@@ -22,7 +22,7 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, request: ApiVersionsRequ
 pub(super) fn unsupported(state: &State) -> ApiVersionsResponse {
     let own = state.apis.iter().filter(|(key, _)| *key == ApiKey::API_VERSIONS).map(range);
     let api_keys = if state.release().tells_its_api_versions() { own.collect() } else { Vec::new() };
-    ApiVersionsResponse { error_code: errors::UNSUPPORTED_VERSION, api_keys, ..Default::default() }
+    ApiVersionsResponse { error_code: ErrorCode::UNSUPPORTED_VERSION, api_keys, ..Default::default() }
 }
 
 fn range((key, versions): &(ApiKey, Versions)) -> ApiVersionRange {

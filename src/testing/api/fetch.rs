@@ -5,11 +5,12 @@ use bytes::Bytes;
 use super::Call;
 use crate::protocol::{
     AbortedTransaction, ErrorCode, FetchPartition, FetchRequest, FetchResponse, FetchedPartition,
-    FetchedTopic, LeaderIdAndEpoch, NodeEndpoint,
+    FetchedTopic, LeaderIdAndEpoch,
 };
-use crate::testing::entry::entries;
-use crate::testing::log::{FirstEntry, ReadLimit};
-use crate::testing::state::{Partition, State, errors};
+use crate::records::Magic;
+use crate::testing::convert;
+use crate::testing::log::{Aborted, FirstEntry, ReadLimit};
+use crate::testing::state::State;
 
 /// The answer as of now, and whether it is worth sending before the time to wait is over.
 pub(super) fn answer(state: &State, call: Call<'_>, request: &FetchRequest) -> (FetchResponse, bool) {
@@ -18,7 +19,7 @@ pub(super) fn answer(state: &State, call: Call<'_>, request: &FetchRequest) -> (
     }
     // No session is ever opened: to clients that is a broker whose cache of sessions is full.
     if request.session_id != 0 && request.session_epoch > 0 {
-        let error_code = errors::FETCH_SESSION_ID_NOT_FOUND;
+        let error_code = ErrorCode::FETCH_SESSION_ID_NOT_FOUND;
         return (FetchResponse { error_code, ..Default::default() }, true);
     }
     let mut fetch = Fetch {
@@ -40,7 +41,8 @@ pub(super) fn answer(state: &State, call: Call<'_>, request: &FetchRequest) -> (
     }
     let nothing_asked = request.topics.iter().all(|topic| topic.partitions.is_empty());
     let complete = fetch.failed || nothing_asked || fetch.bytes >= request.min_bytes.max(0) as usize;
-    let node_endpoints = endpoints(state, &responses);
+    let hinted = responses.iter().flat_map(|topic| &topic.partitions);
+    let node_endpoints = super::endpoints(state, hinted.map(|it| it.current_leader.leader_id));
     (FetchResponse { responses, node_endpoints, ..Default::default() }, complete)
 }
 
@@ -77,7 +79,7 @@ impl Fetch<'_> {
     }
 
     fn read(&self, topic: Option<&str>, asked: &FetchPartition) -> Result<FetchedPartition, ErrorCode> {
-        let topic = topic.ok_or(errors::UNKNOWN_TOPIC_ID)?;
+        let topic = topic.ok_or(ErrorCode::UNKNOWN_TOPIC_ID)?;
         if let Some(code) = self.call.injected.partition(topic, asked.partition) {
             return Err(code);
         }
@@ -86,7 +88,7 @@ impl Fetch<'_> {
         let log = &partition.log;
         let from = asked.fetch_offset;
         if from < log.start() || from > log.end() {
-            return Err(errors::OFFSET_OUT_OF_RANGE);
+            return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
         }
         let stable = log.last_stable_offset();
         let end = if self.read_committed { stable } else { log.high_watermark() };
@@ -95,10 +97,8 @@ impl Fetch<'_> {
         let records = self.converted(records)?;
         let aborted = || {
             let aborted = log.aborted(from, end);
-            let entry = |it: crate::testing::log::Aborted| AbortedTransaction {
-                producer_id: it.producer_id,
-                first_offset: it.first,
-            };
+            let entry =
+                |it: Aborted| AbortedTransaction { producer_id: it.producer_id, first_offset: it.first };
             aborted.map(entry).collect()
         };
         Ok(FetchedPartition {
@@ -112,17 +112,13 @@ impl Fetch<'_> {
         })
     }
 
-    /// Fetch 0 and 1 know magic 0 only, 2 and 3 no magic 2. What is newer is not converted here
-    /// but refused, as real brokers do when down-conversion is off.
+    /// Fetch 0 and 1 know magic 0 only, 2 and 3 no magic 2: what is newer is converted.
     fn converted(&self, records: Bytes) -> Result<Bytes, ErrorCode> {
-        let newest = match self.call.version {
-            0..=1 => 0,
-            2..=3 => 1,
-            _ => return Ok(records),
-        };
-        // A cut entry at the end makes no set; the whole ones before it are looked at on their own.
-        let too_new = whole_entries(&records).iter().any(|entry| entry.magic > newest);
-        if too_new { Err(errors::UNSUPPORTED_VERSION) } else { Ok(records) }
+        match self.call.version {
+            0..=1 => convert::down(&records, Magic::V0),
+            2..=3 => convert::down(&records, Magic::V1),
+            _ => Ok(records),
+        }
     }
 
     fn refusal(
@@ -134,7 +130,7 @@ impl Fetch<'_> {
         let current_leader = topic
             .and_then(|topic| self.state.partition(topic, asked.partition))
             .filter(|_| self.call.version >= 16 && is_about_the_leader(error_code))
-            .map_or_else(LeaderIdAndEpoch::default, leader);
+            .map_or_else(LeaderIdAndEpoch::default, super::leader);
         FetchedPartition {
             partition_index: asked.partition,
             error_code,
@@ -147,38 +143,6 @@ impl Fetch<'_> {
     }
 }
 
-fn whole_entries(records: &Bytes) -> Vec<crate::testing::entry::Entry> {
-    let mut end = 0;
-    while let Some(size) = records.get(end + 8..end + 12).and_then(|size| size.try_into().ok()) {
-        match (end + 12).checked_add(i32::from_be_bytes(size).max(0) as usize) {
-            Some(next) if next <= records.len() => end = next,
-            _ => break,
-        }
-    }
-    entries(&records.slice(..end)).unwrap_or_default()
-}
-
 fn is_about_the_leader(code: ErrorCode) -> bool {
-    code == errors::NOT_LEADER_OR_FOLLOWER || code == errors::FENCED_LEADER_EPOCH
-}
-
-fn leader(partition: &Partition) -> LeaderIdAndEpoch {
-    LeaderIdAndEpoch { leader_id: partition.leader.unwrap_or(-1), leader_epoch: partition.epoch }
-}
-
-/// The addresses of the leaders that the answer hints at (KIP-951).
-fn endpoints(state: &State, responses: &[FetchedTopic]) -> Vec<NodeEndpoint> {
-    let hinted = responses.iter().flat_map(|topic| &topic.partitions).map(|it| it.current_leader.leader_id);
-    let mut hinted: Vec<i32> = hinted.filter(|id| *id >= 0).collect();
-    hinted.sort_unstable();
-    hinted.dedup();
-    let nodes = hinted.into_iter().filter_map(|id| state.node(id));
-    nodes
-        .map(|node| NodeEndpoint {
-            node_id: node.id,
-            host: node.host.clone(),
-            port: node.port.into(),
-            rack: None,
-        })
-        .collect()
+    code == ErrorCode::NOT_LEADER_OR_FOLLOWER || code == ErrorCode::FENCED_LEADER_EPOCH
 }

@@ -7,7 +7,7 @@ use crate::protocol::{
     ErrorCode, MetadataBroker, MetadataPartition, MetadataRequest, MetadataRequestTopic, MetadataResponse,
     MetadataTopic,
 };
-use crate::testing::state::{State, Topic, errors};
+use crate::testing::state::{State, Topic};
 
 pub(super) fn answer(state: &mut State, call: Call<'_>, request: MetadataRequest) -> MetadataResponse {
     // An empty list asks for all topics in version 0, and for none later.
@@ -63,7 +63,7 @@ fn topic_answer(
         None => match state.name_of(asked.topic_id).map(str::to_owned) {
             Some(name) => by_name(state, call, name, false),
             None => MetadataTopic {
-                error_code: errors::UNKNOWN_TOPIC_ID,
+                error_code: ErrorCode::UNKNOWN_TOPIC_ID,
                 topic_id: asked.topic_id,
                 name: None,
                 ..Default::default()
@@ -81,16 +81,16 @@ fn by_name(state: &mut State, call: Call<'_>, name: String, may_create: bool) ->
         return described(state, call, name);
     }
     if !may_create {
-        return error(errors::UNKNOWN_TOPIC_OR_PARTITION, name);
+        return error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, name);
     }
     if !is_valid_topic(&name) {
-        return error(errors::INVALID_TOPIC, name);
+        return error(ErrorCode::INVALID_TOPIC_EXCEPTION, name);
     }
     state.create_topic(&name, state.settings.default_partitions);
     // The topic is there with the next answer only.
     let code = match state.release().is_kraft() {
-        true => errors::UNKNOWN_TOPIC_OR_PARTITION,
-        false => errors::LEADER_NOT_AVAILABLE,
+        true => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        false => ErrorCode::LEADER_NOT_AVAILABLE,
     };
     error(code, name)
 }
@@ -103,8 +103,8 @@ fn described(state: &State, call: Call<'_>, name: String) -> MetadataTopic {
         .map(|(partition_index, partition)| {
             let (up, down): (Vec<i32>, Vec<i32>) = partition.replicas.iter().copied().partition(is_up);
             let natural = match partition.leader {
-                None => errors::LEADER_NOT_AVAILABLE,
-                Some(_) if !down.is_empty() && call.version < 5 => errors::REPLICA_NOT_AVAILABLE,
+                None => ErrorCode::LEADER_NOT_AVAILABLE,
+                Some(_) if !down.is_empty() && call.version < 5 => ErrorCode::REPLICA_NOT_AVAILABLE,
                 Some(_) => ErrorCode(0),
             };
             MetadataPartition {

@@ -1,15 +1,20 @@
 //! What the broker answers: one file per API, from the typed request to the typed response.
 
-pub(super) mod api_versions;
-pub(super) mod fetch;
-pub(super) mod metadata;
+mod api_versions;
+mod fetch;
+mod list_offsets;
+mod metadata;
+mod offsets;
+mod produce;
+mod small;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::fault::Injected;
-use super::state::{Now, State};
+use super::state::{Partition, State};
 use crate::protocol as p;
 use crate::protocol::{ApiKey, Request, RequestHeader};
 use crate::wire::{DecodeError, Reader};
@@ -19,7 +24,8 @@ use crate::wire::{DecodeError, Reader};
 pub(crate) struct Call<'a> {
     pub(crate) node: i32,
     pub(crate) version: i16,
-    pub(crate) now: Now,
+    /// Time of the broker's clock, in ms since 1970.
+    pub(crate) wall_ms: i64,
     pub(crate) injected: &'a Injected,
     /// Its time to wait is over.
     pub(crate) last_chance: bool,
@@ -72,6 +78,32 @@ pub(crate) fn carry_out(
     match key {
         ApiKey::API_VERSIONS => answer!(p::ApiVersionsRequest, api_versions::answer),
         ApiKey::METADATA => answer!(p::MetadataRequest, metadata::answer),
+        ApiKey::LIST_OFFSETS => answer!(p::ListOffsetsRequest, list_offsets::answer),
+        ApiKey::OFFSET_COMMIT => answer!(p::OffsetCommitRequest, offsets::commit),
+        ApiKey::OFFSET_FETCH => answer!(p::OffsetFetchRequest, offsets::fetch),
+        ApiKey::LIST_GROUPS => answer!(p::ListGroupsRequest, small::list_groups),
+        ApiKey::INIT_PRODUCER_ID => answer!(p::InitProducerIdRequest, small::init_producer_id),
+        ApiKey::OFFSET_FOR_LEADER_EPOCH => {
+            answer!(p::OffsetForLeaderEpochRequest, small::offset_for_leader_epoch)
+        }
+        ApiKey::FIND_COORDINATOR => {
+            let request = decode::<p::FindCoordinatorRequest>(header, frame, version)?;
+            let answer = offsets::find_coordinator(state, call, request);
+            let forgotten = answer.error_code.is_err() && state.release().forgets_correlation_id();
+            let correlation_id = if forgotten { 0 } else { header.correlation_id };
+            let header = RequestHeader { correlation_id, ..header.clone() };
+            respond::<p::FindCoordinatorRequest>(&header, version, &answer)
+        }
+        ApiKey::PRODUCE => {
+            let request = decode::<p::ProduceRequest>(header, frame, version)?;
+            let wants_answer = request.acks != 0;
+            match produce::answer(state, call, request) {
+                (answer, _) if wants_answer => respond::<p::ProduceRequest>(header, version, &answer),
+                // The only way to tell a producer that wants no answer (from 0.8.2 on).
+                (_, true) => Ok(Outcome::Close),
+                (_, false) => Ok(Outcome::NoAnswer),
+            }
+        }
         ApiKey::FETCH => {
             let request = decode::<p::FetchRequest>(header, frame, version)?;
             let (answer, complete) = fetch::answer(state, call, &request);
@@ -118,4 +150,22 @@ fn respond<R: Request>(
         tracing::error!(request = R::NAME, version, %error, "cannot write the answer");
         Refused
     })
+}
+
+fn leader(partition: &Partition) -> p::LeaderIdAndEpoch {
+    p::LeaderIdAndEpoch { leader_id: partition.leader.unwrap_or(-1), leader_epoch: partition.epoch }
+}
+
+/// The addresses of the leaders that an answer hints at (KIP-951).
+fn endpoints(state: &State, hinted: impl Iterator<Item = i32>) -> Vec<p::NodeEndpoint> {
+    let hinted: BTreeSet<i32> = hinted.collect();
+    let nodes = hinted.into_iter().filter_map(|id| state.node(id));
+    nodes
+        .map(|node| p::NodeEndpoint {
+            node_id: node.id,
+            host: node.host.clone(),
+            port: node.port.into(),
+            rack: None,
+        })
+        .collect()
 }

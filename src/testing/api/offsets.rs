@@ -1,0 +1,220 @@
+//! Committed offsets: FindCoordinator, OffsetCommit, OffsetFetch. No group has members here, so that
+//! only commits from outside a group are taken.
+
+use super::Call;
+use crate::protocol::*;
+use crate::testing::Release;
+use crate::testing::state::{Committed, State};
+
+/// Metadata longer than this is refused (`offset.metadata.max.bytes`).
+const METADATA_LIMIT: usize = 4_096;
+
+/// Every broker could be the coordinator; it is the first one that is up.
+pub(super) fn find_coordinator(
+    state: &mut State,
+    call: Call<'_>,
+    request: FindCoordinatorRequest,
+) -> FindCoordinatorResponse {
+    let node = state.live_nodes().next().filter(|_| call.injected.only().is_none());
+    let error_code = match (call.injected.only(), node) {
+        (Some(code), _) => code,
+        (None, None) => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        (None, Some(_)) => ErrorCode::NONE,
+    };
+    let (node_id, host, port) =
+        node.map_or((-1, String::new(), -1), |node| (node.id, node.host.clone(), node.port.into()));
+    if call.version < 4 {
+        return FindCoordinatorResponse {
+            error_code,
+            error_message: None,
+            node_id,
+            host,
+            port,
+            ..Default::default()
+        };
+    }
+    let coordinators = request
+        .coordinator_keys
+        .into_iter()
+        .map(|key| Coordinator { key, node_id, host: host.clone(), port, error_code, error_message: None })
+        .collect();
+    FindCoordinatorResponse { coordinators, ..Default::default() }
+}
+
+pub(super) fn commit(
+    state: &mut State,
+    call: Call<'_>,
+    request: OffsetCommitRequest,
+) -> OffsetCommitResponse {
+    let membership = match () {
+        () if request.generation_id_or_member_epoch >= 0 => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        () if request.group_id.is_empty() && call.version > 0 && state.release() >= Release::V2_4 => {
+            Err(ErrorCode::INVALID_GROUP_ID)
+        }
+        () => Ok(()),
+    };
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let known = state.name_of(topic.topic_id).map(str::to_owned);
+        let name = if call.version >= 10 { known } else { Some(topic.name.clone()) };
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in topic.partitions {
+            let partition_index = partition.partition_index;
+            let result = membership
+                .and_then(|()| name.as_deref().ok_or(ErrorCode::UNKNOWN_TOPIC_ID))
+                .and_then(|name| commit_one(state, call, &request.group_id, name, partition));
+            let error_code = result.err().unwrap_or_default();
+            partitions.push(OffsetCommitResponsePartition { partition_index, error_code });
+        }
+        topics.push(OffsetCommitResponseTopic { name: topic.name, topic_id: topic.topic_id, partitions });
+    }
+    OffsetCommitResponse { topics, ..Default::default() }
+}
+
+fn commit_one(
+    state: &mut State,
+    call: Call<'_>,
+    group: &str,
+    topic: &str,
+    partition: OffsetCommitRequestPartition,
+) -> Result<(), ErrorCode> {
+    let index = partition.partition_index;
+    if let Some(code) = call.injected.partition(topic, index) {
+        return Err(code);
+    }
+    state.partition(topic, index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    if partition.committed_metadata.as_ref().is_some_and(|text| text.len() > METADATA_LIMIT) {
+        return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
+    }
+    let committed = Committed {
+        offset: partition.committed_offset,
+        leader_epoch: partition.committed_leader_epoch,
+        metadata: partition.committed_metadata,
+    };
+    let key = (group.to_owned(), topic.to_owned(), index);
+    let store = if call.version == 0 { &mut state.committed_in_zookeeper } else { &mut state.committed };
+    store.insert(key, committed);
+    Ok(())
+}
+
+pub(super) fn fetch(state: &mut State, call: Call<'_>, request: OffsetFetchRequest) -> OffsetFetchResponse {
+    if let Some(error_code) = call.injected.top() {
+        let failed = |group: OffsetFetchRequestGroup| OffsetFetchResponseGroup {
+            group_id: group.group_id,
+            error_code,
+            ..Default::default()
+        };
+        let groups: Vec<_> = request.groups.into_iter().map(failed).collect();
+        let error_code = if groups.is_empty() { error_code } else { ErrorCode::NONE };
+        return OffsetFetchResponse { error_code, groups, ..Default::default() };
+    }
+    if call.version >= 8 {
+        let groups = request.groups.into_iter().map(|group| fetch_group(state, call, group)).collect();
+        return OffsetFetchResponse { groups, ..Default::default() };
+    }
+    let asked = request.topics.unwrap_or_else(|| {
+        let all = all_of(state, &request.group_id);
+        all.into_iter()
+            .map(|(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes })
+            .collect()
+    });
+    let topics = asked
+        .into_iter()
+        .map(|topic| {
+            let one = |index| {
+                let found = fetch_one(state, call, &request.group_id, &topic.name, index);
+                OffsetFetchResponsePartition {
+                    partition_index: index,
+                    committed_offset: found.offset,
+                    committed_leader_epoch: found.leader_epoch,
+                    metadata: found.metadata,
+                    error_code: found.error_code,
+                }
+            };
+            let partitions = topic.partition_indexes.iter().copied().map(one).collect();
+            OffsetFetchResponseTopic { name: topic.name.clone(), partitions }
+        })
+        .collect();
+    OffsetFetchResponse { topics, ..Default::default() }
+}
+
+fn fetch_group(state: &State, call: Call<'_>, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+    let asked = group.topics.unwrap_or_else(|| {
+        let all = all_of(state, &group.group_id).into_iter();
+        all.map(|(name, partition_indexes)| OffsetFetchRequestTopics {
+            topic_id: state.topics.get(&name).map(|topic| topic.id).unwrap_or_default(),
+            name,
+            partition_indexes,
+        })
+        .collect()
+    });
+    let topics = asked
+        .into_iter()
+        .map(|topic| {
+            let name = match call.version >= 10 {
+                true => state.name_of(topic.topic_id),
+                false => Some(topic.name.as_str()),
+            };
+            let one = |index| {
+                let found = match name {
+                    Some(name) => fetch_one(state, call, &group.group_id, name, index),
+                    None => Found::refused(ErrorCode::UNKNOWN_TOPIC_ID),
+                };
+                OffsetFetchResponsePartitions {
+                    partition_index: index,
+                    committed_offset: found.offset,
+                    committed_leader_epoch: found.leader_epoch,
+                    metadata: found.metadata,
+                    error_code: found.error_code,
+                }
+            };
+            let partitions = topic.partition_indexes.iter().copied().map(one).collect();
+            OffsetFetchResponseTopics { name: topic.name.clone(), topic_id: topic.topic_id, partitions }
+        })
+        .collect();
+    OffsetFetchResponseGroup { group_id: group.group_id, topics, ..Default::default() }
+}
+
+struct Found {
+    offset: i64,
+    leader_epoch: i32,
+    metadata: Option<String>,
+    error_code: ErrorCode,
+}
+
+impl Found {
+    fn refused(error_code: ErrorCode) -> Self {
+        Found { offset: -1, leader_epoch: -1, metadata: Some(String::new()), error_code }
+    }
+}
+
+fn fetch_one(state: &State, call: Call<'_>, group: &str, topic: &str, partition: i32) -> Found {
+    if let Some(code) = call.injected.partition(topic, partition) {
+        return Found::refused(code);
+    }
+    let store = if call.version == 0 { &state.committed_in_zookeeper } else { &state.committed };
+    match store.get(&(group.to_owned(), topic.to_owned(), partition)) {
+        Some(committed) => Found {
+            offset: committed.offset,
+            leader_epoch: committed.leader_epoch,
+            metadata: committed.metadata.clone(),
+            error_code: ErrorCode::NONE,
+        },
+        // Version 0 says so by an error, also where the topic exists.
+        None if call.version == 0 => Found::refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        None => Found::refused(ErrorCode::NONE),
+    }
+}
+
+/// All topics that a group has committed to, with their partitions.
+fn all_of(state: &State, group: &str) -> Vec<(String, Vec<i32>)> {
+    let mut all: Vec<(String, Vec<i32>)> = Vec::new();
+    let own = state.committed.keys().filter(|(owner, ..)| owner == group);
+    for (_, topic, partition) in own {
+        match all.last_mut() {
+            Some((last, partitions)) if last == topic => partitions.push(*partition),
+            _ => all.push((topic.clone(), vec![*partition])),
+        }
+    }
+    all
+}

@@ -1,0 +1,71 @@
+//! APIs with little behind them: InitProducerId, OffsetForLeaderEpoch, ListGroups.
+
+use super::Call;
+use crate::protocol::*;
+use crate::testing::state::State;
+
+/// Every asker gets a new producer id, or a new epoch of the one it names.
+pub(super) fn init_producer_id(
+    state: &mut State,
+    call: Call<'_>,
+    request: InitProducerIdRequest,
+) -> InitProducerIdResponse {
+    if let Some(error_code) = call.injected.only() {
+        return InitProducerIdResponse { error_code, ..Default::default() };
+    }
+    if request.producer_id >= 0 && request.producer_epoch < i16::MAX - 1 {
+        let producer_epoch = request.producer_epoch.max(-1) + 1;
+        return InitProducerIdResponse {
+            producer_id: request.producer_id,
+            producer_epoch,
+            ..Default::default()
+        };
+    }
+    let producer_id = state.next_producer_id;
+    state.next_producer_id += 1;
+    InitProducerIdResponse { producer_id, producer_epoch: 0, ..Default::default() }
+}
+
+pub(super) fn offset_for_leader_epoch(
+    state: &mut State,
+    call: Call<'_>,
+    request: OffsetForLeaderEpochRequest,
+) -> OffsetForLeaderEpochResponse {
+    let one = |topic: &str, asked: &OffsetForLeaderPartition| {
+        if let Some(code) = call.injected.partition(topic, asked.partition) {
+            return Err(code);
+        }
+        let found = state.led(call.node, topic, asked.partition, asked.current_leader_epoch)?;
+        // The leader's own epoch ends at the end of its log, whether or not it wrote anything.
+        if asked.leader_epoch == found.epoch {
+            return Ok((found.epoch, found.log.end()));
+        }
+        if asked.leader_epoch > found.epoch {
+            return Ok((-1, -1));
+        }
+        Ok(found.log.end_of_epoch(asked.leader_epoch).unwrap_or((-1, -1)))
+    };
+    let topics = request
+        .topics
+        .iter()
+        .map(|topic| {
+            let partitions = topic.partitions.iter().map(|asked| {
+                let result = one(&topic.topic, asked);
+                let (leader_epoch, end_offset) = result.unwrap_or((-1, -1));
+                OffsetForLeaderPartitionResult {
+                    error_code: result.err().unwrap_or_default(),
+                    partition: asked.partition,
+                    leader_epoch,
+                    end_offset,
+                }
+            });
+            OffsetForLeaderTopicResult { topic: topic.topic.clone(), partitions: partitions.collect() }
+        })
+        .collect();
+    OffsetForLeaderEpochResponse { topics, ..Default::default() }
+}
+
+/// There are no groups with members.
+pub(super) fn list_groups(_: &mut State, call: Call<'_>, _: ListGroupsRequest) -> ListGroupsResponse {
+    ListGroupsResponse { error_code: call.injected.only().unwrap_or_default(), ..Default::default() }
+}
