@@ -19,6 +19,7 @@ mod reads;
 mod stage;
 mod transactions;
 mod upgraded;
+mod versions;
 
 macro_rules! releases {
     ($($test:ident $release:literal $(#[$attribute:meta])?;)*) => {

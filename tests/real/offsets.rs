@@ -1,7 +1,7 @@
 //! Earliest, latest and by time, compared with the release's own GetOffsetShell.
 
 use crate::corpus::{self, Entry, THEN};
-use crate::harness::{Result, Send};
+use crate::harness::{Release, Result, Send};
 use crate::stage::Stage;
 
 pub const TOPIC: &str = "times";
@@ -40,12 +40,17 @@ pub fn produce(stage: &mut Stage) -> Result<Vec<Entry>> {
             .collect();
         corpus::place(&mut entries, stage.driver.send("times", TOPIC, &records)?, stage.release);
     }
-    let first = 3;
-    if stage.release.since(&[1, 1]) {
+    let first = first(stage.release);
+    if first > 0 {
         stage.driver.delete_records(TOPIC, 0, first)?;
         entries.retain(|entry| entry.offset >= first);
     }
     Ok(entries)
+}
+
+/// Where the topic starts: AdminClient can delete records from 1.1 on.
+pub fn first(release: &Release) -> i64 {
+    if release.since(&[1, 1]) { 3 } else { 0 }
 }
 
 /// What the release's own tool says: as it prints them, newest first, and none if there is none.

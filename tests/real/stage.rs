@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::harness::{Driver, Kafka, LeftOut, Options, Prepared, Release, Result};
 use crate::reads;
-use crate::{compacted, corpus, offsets, transactions, upgraded};
+use crate::{compacted, corpus, offsets, transactions, upgraded, versions};
 
 /// What the checks of a release share.
 pub struct Stage {
@@ -16,6 +16,7 @@ pub struct Stage {
     pub kafka: Kafka,
     pub driver: Driver,
     pub topics: Vec<corpus::Topic>,
+    pub transactions: Option<transactions::Expected>,
 }
 
 /// Runs all checks of a release; fails with all that went wrong, not only the first.
@@ -42,9 +43,12 @@ pub fn run(name: &str) {
     if release.has_transactions() {
         report.check("transactions", || {
             let expected = transactions::produce(&mut stage)?;
-            transactions::own_consumer(&mut stage, &expected)
+            transactions::own_consumer(&mut stage, &expected)?;
+            stage.transactions = Some(expected);
+            Ok(())
         });
     }
+    report.check("every version of every API", || versions::all(&mut stage));
     if release.has_null_values() {
         report.check("compacted", || {
             let expected = compacted::produce(&mut stage)?;
@@ -74,7 +78,7 @@ impl Stage {
         }
         let kafka = Kafka::start(release, prepared, options)?;
         let driver = Driver::start(&kafka)?;
-        Ok(Self { release, kafka, driver, topics: Vec::new() })
+        Ok(Self { release, kafka, driver, topics: Vec::new(), transactions: None })
     }
 }
 

@@ -20,4 +20,4 @@ mod zookeeper;
 pub use broker::{Kafka, Options, Prepared};
 pub use driver::{Driver, Produced, Seen, Send};
 pub use process::{LeftOut, Result, wait_for};
-pub use release::{RELEASES, Release};
+pub use release::{Mode, RELEASES, Release};
