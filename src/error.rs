@@ -1,0 +1,534 @@
+//! [`Error`]: what went wrong, where, whose fault it is, and whether trying again can help.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::protocol::{ApiKey, ErrorCode, Request, Versions};
+use crate::wire::{DecodeError, EncodeError};
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Anything that can go wrong, with the place where it did.
+///
+/// `Display` is one sentence that says what happened, where, and what to do about it. Programs ask
+/// [`Error::kind`], [`Error::fault`] and [`Error::retry`].
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    topic: Option<String>,
+    partition: Option<i32>,
+    offset: Option<i64>,
+    broker: Option<String>,
+    api: Option<(ApiKey, i16)>,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller asked for something that cannot be; the text says what and why.
+    Config(String),
+    /// The request asks for what its version cannot say.
+    Encode(EncodeError),
+    /// The broker and this crate (or the pinned version) have no version of the API in common.
+    Unsupported {
+        /// What this side can speak.
+        ours: Versions,
+        /// What the broker speaks; `None` if it does not have the API.
+        broker: Option<Versions>,
+    },
+    /// More requests than this wait for answers on one connection.
+    TooManyInFlight(usize),
+    /// A blocking call was made on a thread that runs an async runtime.
+    InsideRuntime,
+
+    /// No connection could be made.
+    Connect(Arc<io::Error>),
+    /// The connection broke.
+    Io(Arc<io::Error>),
+    /// The other side closed the connection.
+    Closed,
+    /// No answer within this time.
+    Timeout(Duration),
+    /// Connections are accepted, but nothing is answered on them within this time.
+    Unresponsive(Duration),
+    /// The port speaks something else than Kafka, or wants more than was said.
+    WrongProtocol(Speaks),
+    /// An answer to something that was not asked.
+    OutOfStep {
+        /// The correlation id that was due, if any answer was.
+        expected: Option<i32>,
+        /// The correlation id that came.
+        found: i32,
+    },
+    /// An answer whose declared size cannot be right.
+    FrameSize {
+        /// As declared, in bytes.
+        size: i32,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+
+    /// The broker answered with an error.
+    Broker {
+        /// Its code.
+        code: ErrorCode,
+        /// Its own words, where the API carries any.
+        message: Option<String>,
+    },
+    /// The topic does not exist, as far as this broker knows.
+    UnknownTopic {
+        /// Names that are close to the one asked for.
+        near: Vec<String>,
+    },
+    /// The topic exists, but has no partition of this number.
+    UnknownPartition {
+        /// How many it has.
+        partitions: usize,
+    },
+    /// Another broker leads the partition.
+    NotLeader {
+        /// Its address, if the broker asked knows it.
+        leader: Option<String>,
+    },
+    /// Another broker keeps the offsets of the group.
+    NotCoordinator {
+        /// The group.
+        group: String,
+        /// Its address, if it is known.
+        coordinator: Option<String>,
+    },
+    /// The record at this offset is larger than the fetch limit may grow (Fetch 0–2 only).
+    RecordTooLarge {
+        /// Bytes that it needs; a lower bound where not even its size came in.
+        needed: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The broker sent bytes, but nothing complete that lies at or after the offset asked.
+    NoProgress,
+    /// The answer does not hold what was asked for.
+    Incomplete(&'static str),
+
+    /// An answer that does not fit its layout.
+    Decode(DecodeError),
+}
+
+/// What a port that does not talk Kafka's plain protocol seems to speak.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Speaks {
+    /// TLS.
+    Tls,
+    /// HTTP.
+    Http,
+    /// ZooKeeper.
+    ZooKeeper,
+    /// SSH.
+    Ssh,
+    /// Some other protocol made of text; its first words.
+    Text(String),
+    /// Kafka, but only after SASL authentication; the mechanisms it offers, if it told them.
+    Sasl(Vec<String>),
+    /// It closes the connection whatever it is asked.
+    Nothing,
+}
+
+/// Whose fault an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The program that uses this crate, or its settings.
+    Caller,
+    /// The broker, or the state of the cluster.
+    Broker,
+    /// The way between here and the broker.
+    Network,
+    /// What is stored in the log, or came over the wire damaged.
+    Data,
+}
+
+/// What can be done about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// The same will fail again: ask for something else.
+    No,
+    /// The same again, after a back-off.
+    Again,
+    /// Ask for metadata (or the coordinator) again, then the same at the broker it names.
+    RefreshMetadata,
+    /// The position is not valid any more: choose another one.
+    ResetOffset,
+    /// Somebody has to change the cluster or the settings.
+    Human,
+}
+
+impl Error {
+    /// An error without a place.
+    pub fn new(kind: ErrorKind) -> Self {
+        Error(Box::new(Inner { kind, topic: None, partition: None, offset: None, broker: None, api: None }))
+    }
+
+    pub(crate) fn config(why: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Config(why.into()))
+    }
+
+    /// An error code in an answer.
+    pub fn broker_code(code: ErrorCode) -> Self {
+        Error::new(ErrorKind::Broker { code, message: None })
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The broker's error code, if it is one that the broker sent.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self.kind() {
+            ErrorKind::Broker { code, .. } => Some(*code),
+            ErrorKind::UnknownTopic { .. } | ErrorKind::UnknownPartition { .. } => Some(ErrorCode(3)),
+            ErrorKind::NotLeader { .. } => Some(ErrorCode(6)),
+            ErrorKind::NotCoordinator { .. } => Some(ErrorCode(16)),
+            _ => None,
+        }
+    }
+
+    /// The topic it is about.
+    pub fn topic(&self) -> Option<&str> {
+        self.0.topic.as_deref()
+    }
+
+    /// The partition it is about.
+    pub fn partition(&self) -> Option<i32> {
+        self.0.partition
+    }
+
+    /// The offset it is about.
+    pub fn offset(&self) -> Option<i64> {
+        self.0.offset
+    }
+
+    /// The broker it is about, as `host:port`.
+    pub fn broker(&self) -> Option<&str> {
+        self.0.broker.as_deref()
+    }
+
+    /// The API and version of the request it is about.
+    pub fn api(&self) -> Option<(ApiKey, i16)> {
+        self.0.api
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self.kind() {
+            // A broker that is being stopped looks like this too.
+            ErrorKind::WrongProtocol(Speaks::Nothing) => Fault::Network,
+            ErrorKind::Config(_)
+            | ErrorKind::Encode(_)
+            | ErrorKind::Unsupported { .. }
+            | ErrorKind::TooManyInFlight(_)
+            | ErrorKind::InsideRuntime
+            | ErrorKind::WrongProtocol(_)
+            | ErrorKind::UnknownPartition { .. }
+            | ErrorKind::UnknownTopic { .. } => Fault::Caller,
+            ErrorKind::Connect(_)
+            | ErrorKind::Io(_)
+            | ErrorKind::Closed
+            | ErrorKind::Timeout(_)
+            | ErrorKind::Unresponsive(_) => Fault::Network,
+            ErrorKind::Broker { .. }
+            | ErrorKind::NotLeader { .. }
+            | ErrorKind::NotCoordinator { .. }
+            | ErrorKind::OutOfStep { .. }
+            | ErrorKind::NoProgress
+            | ErrorKind::Incomplete(_) => Fault::Broker,
+            ErrorKind::FrameSize { .. } | ErrorKind::RecordTooLarge { .. } | ErrorKind::Decode(_) => {
+                Fault::Data
+            }
+        }
+    }
+
+    /// What can be done about it.
+    pub fn retry(&self) -> Retry {
+        match self.kind() {
+            ErrorKind::Config(_)
+            | ErrorKind::Encode(_)
+            | ErrorKind::Unsupported { .. }
+            | ErrorKind::InsideRuntime
+            | ErrorKind::RecordTooLarge { .. }
+            | ErrorKind::UnknownPartition { .. }
+            | ErrorKind::Decode(_) => Retry::No,
+            ErrorKind::WrongProtocol(Speaks::Nothing) => Retry::Again,
+            ErrorKind::WrongProtocol(_) | ErrorKind::FrameSize { .. } => Retry::Human,
+            ErrorKind::TooManyInFlight(_)
+            | ErrorKind::Connect(_)
+            | ErrorKind::Io(_)
+            | ErrorKind::Closed
+            | ErrorKind::Timeout(_)
+            | ErrorKind::Unresponsive(_)
+            | ErrorKind::OutOfStep { .. }
+            | ErrorKind::Incomplete(_)
+            | ErrorKind::NoProgress => Retry::Again,
+            ErrorKind::UnknownTopic { .. }
+            | ErrorKind::NotLeader { .. }
+            | ErrorKind::NotCoordinator { .. } => Retry::RefreshMetadata,
+            ErrorKind::Broker { code, .. } => retry_of(*code),
+        }
+    }
+
+    /// Names the topic, unless one is named.
+    #[must_use]
+    pub fn with_topic(mut self, topic: impl Into<String>) -> Self {
+        self.0.topic.get_or_insert_with(|| topic.into());
+        self
+    }
+
+    /// Names the partition, unless one is named.
+    #[must_use]
+    pub fn with_partition(mut self, partition: i32) -> Self {
+        self.0.partition.get_or_insert(partition);
+        self
+    }
+
+    /// Names the offset, unless one is named.
+    #[must_use]
+    pub fn with_offset(mut self, offset: i64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Names the broker, unless one is named.
+    #[must_use]
+    pub fn with_broker(mut self, broker: impl fmt::Display) -> Self {
+        self.0.broker.get_or_insert_with(|| broker.to_string());
+        self
+    }
+
+    /// Names the API and version of the request, unless they are named.
+    #[must_use]
+    pub fn with_api(mut self, api: ApiKey, version: i16) -> Self {
+        self.0.api.get_or_insert((api, version));
+        self
+    }
+
+    /// Names the API and version of the request, unless they are named.
+    #[must_use]
+    pub(crate) fn with_request<R: Request>(self, version: i16) -> Self {
+        self.with_api(R::KEY, version)
+    }
+}
+
+/// What to do about a broker's error code.
+fn retry_of(code: ErrorCode) -> Retry {
+    match code.0 {
+        1 => Retry::ResetOffset,
+        // Unknown topic or partition, leader or coordinator elsewhere, leader epochs, topic ids.
+        3 | 5 | 6 | 8 | 9 | 13 | 15 | 16 | 72 | 74 | 75 | 78 | 100 | 103 => Retry::RefreshMetadata,
+        // Timed out, loading, not enough replicas, storage, throttled, session and log-directory trouble.
+        7 | 14 | 19 | 20 | 41 | 51 | 56 | 70 | 71 | 88 | 89 | 99 | 106 | 109 => Retry::Again,
+        // Denied, unsupported formats and settings.
+        29 | 30 | 31 | 43 | 53 | 54 | 58 | 65 | 129 => Retry::Human,
+        -1 => Retry::Again,
+        _ => Retry::No,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, topic, partition, offset, broker, api } = &*self.0;
+        let mut parts = Vec::new();
+        if let Some((api, version)) = api {
+            parts.push(format!("API {api} version {version}"));
+        }
+        match (topic, partition) {
+            (Some(topic), Some(partition)) => parts.push(format!("{topic}/{partition}")),
+            (Some(topic), None) => parts.push(format!("topic {topic}")),
+            (None, Some(partition)) => parts.push(format!("partition {partition}")),
+            (None, None) => {}
+        }
+        if let Some(offset) = offset {
+            parts.push(format!("offset {offset}"));
+        }
+        if let Some(broker) = broker {
+            parts.push(format!("broker {broker}"));
+        }
+        if !parts.is_empty() {
+            write!(f, "{}: ", parts.join(", "))?;
+        }
+        write!(f, "{kind}")
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Config(why) => f.write_str(why),
+            ErrorKind::Encode(why) => write!(f, "the request cannot be written: {why}"),
+            ErrorKind::Unsupported { ours, broker: Some(broker) } => write!(
+                f,
+                "no version in common: this client speaks {ours}, the broker {broker}; use a broker or a client of another release"
+            ),
+            ErrorKind::Unsupported { ours, broker: None } => write!(
+                f,
+                "the broker does not have this API at all (this client speaks versions {ours} of it); it is too old or too new for that"
+            ),
+            ErrorKind::TooManyInFlight(limit) => write!(
+                f,
+                "{limit} requests wait for their answers on this connection already; wait for some of them first"
+            ),
+            ErrorKind::InsideRuntime => f.write_str(
+                "a blocking call inside an async runtime would stop its thread; use the async type, or make the call on a thread of its own",
+            ),
+            ErrorKind::Connect(why) => {
+                write!(f, "cannot connect: {why}; check the address and that a broker listens there")
+            }
+            ErrorKind::Io(why) => write!(f, "the connection broke: {why}"),
+            ErrorKind::Closed => f.write_str("the broker closed the connection"),
+            ErrorKind::Timeout(after) => write!(f, "no answer within {after:?}; the connection was closed"),
+            ErrorKind::Unresponsive(after) => write!(
+                f,
+                "connections are accepted, but nothing was answered within {after:?}: the broker is starting, frozen or overloaded, or this is no Kafka port"
+            ),
+            ErrorKind::WrongProtocol(speaks) => write!(f, "{speaks}"),
+            ErrorKind::OutOfStep { expected: Some(expected), found } => write!(
+                f,
+                "answer {found} came where answer {expected} was due; out of step, so the connection was closed"
+            ),
+            ErrorKind::OutOfStep { expected: None, found } => {
+                write!(f, "answer {found} came although nothing was asked; the connection was closed")
+            }
+            ErrorKind::FrameSize { size, limit } => write!(
+                f,
+                "an answer declares {size} bytes, which is below 4 or above the limit of {limit}; this is no Kafka port, or the frame limit is too low"
+            ),
+            ErrorKind::Broker { code, message: Some(message) } => {
+                write!(f, "the broker answers error {code:?}: {message}")
+            }
+            ErrorKind::Broker { code, message: None } => write!(f, "the broker answers error {code:?}"),
+            ErrorKind::UnknownTopic { near } if near.is_empty() => f.write_str(
+                "no such topic on this broker; it is not created unasked (list the topics, or create it)",
+            ),
+            ErrorKind::UnknownTopic { near } => {
+                write!(f, "no such topic on this broker; did you mean {}?", near.join(", "))
+            }
+            ErrorKind::UnknownPartition { partitions } => {
+                write!(f, "no such partition: the topic has {partitions}, numbered from 0")
+            }
+            ErrorKind::NotLeader { leader: Some(leader) } => {
+                write!(f, "another broker leads this partition: connect to {leader}")
+            }
+            ErrorKind::NotLeader { leader: None } => {
+                f.write_str("this broker does not lead the partition, and no leader is known now; ask again later")
+            }
+            ErrorKind::NotCoordinator { group, coordinator: Some(coordinator) } => {
+                write!(f, "the offsets of group {group} are kept by another broker: connect to {coordinator}")
+            }
+            ErrorKind::NotCoordinator { group, coordinator: None } => write!(
+                f,
+                "this broker does not keep the offsets of group {group}, and no coordinator is known now; ask again later"
+            ),
+            ErrorKind::RecordTooLarge { needed, limit } => write!(
+                f,
+                "the record here needs {needed} bytes, the fetch limit may grow to {limit}; raise that limit, or skip the record"
+            ),
+            ErrorKind::NoProgress => f.write_str(
+                "the broker sent bytes, but no complete record set at or after this offset; nothing was skipped",
+            ),
+            ErrorKind::Incomplete(what) => write!(f, "the answer does not hold {what}"),
+            ErrorKind::Decode(why) => write!(f, "the answer does not fit its layout: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Speaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Speaks::Tls => f.write_str(
+                "the port speaks TLS, this connection does not; connect with TLS, or use the broker's PLAINTEXT listener",
+            ),
+            Speaks::Http => {
+                f.write_str("the port speaks HTTP; use the broker's own port (9092, say), not a REST proxy or console")
+            }
+            Speaks::ZooKeeper => {
+                f.write_str("the port speaks ZooKeeper; use a broker's port (9092, say) instead")
+            }
+            Speaks::Ssh => f.write_str("the port speaks SSH; use a broker's port (9092, say) instead"),
+            Speaks::Text(words) => write!(f, "the port speaks another protocol; it says {words:?}"),
+            Speaks::Sasl(mechanisms) if mechanisms.is_empty() => f.write_str(
+                "the broker closes the connection after the first request that needs authentication: its listener wants SASL",
+            ),
+            Speaks::Sasl(mechanisms) => write!(
+                f,
+                "the listener wants SASL authentication ({}); use another listener, or authenticate",
+                mechanisms.join(", ")
+            ),
+            Speaks::Nothing => f.write_str(
+                "the port accepts connections and closes them whatever it is asked: a broker that is being stopped or has too many connections, a proxy without its broker, or no Kafka at all",
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The sentence is what `unwrap` and `main` should show; the kind is for whoever debugs.
+        write!(f, "{self} [{:?}]", self.kind())
+    }
+}
+
+// No `source`: the sentence holds the cause already, and `kind` gives it as a value.
+impl std::error::Error for Error {}
+
+impl From<DecodeError> for Error {
+    fn from(why: DecodeError) -> Self {
+        Error::new(ErrorKind::Decode(why))
+    }
+}
+
+impl From<EncodeError> for Error {
+    fn from(why: EncodeError) -> Self {
+        Error::new(ErrorKind::Encode(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_names_the_place_and_what_to_do() {
+        let error = Error::new(ErrorKind::NotLeader { leader: Some("k2:9092".into()) })
+            .with_topic("clicks")
+            .with_partition(3)
+            .with_broker("k1:9092")
+            .with_broker("not this one");
+        assert_eq!(
+            error.to_string(),
+            "clicks/3, broker k1:9092: another broker leads this partition: connect to k2:9092"
+        );
+        assert_eq!((error.fault(), error.retry()), (Fault::Broker, Retry::RefreshMetadata));
+    }
+
+    #[test]
+    fn b3_no_common_version_names_both_ranges() {
+        let error = Error::new(ErrorKind::Unsupported {
+            ours: Versions { min: 0, max: 0 },
+            broker: Some(Versions { min: 1, max: 11 }),
+        });
+        assert!(error.to_string().contains("speaks 0, the broker 1–11"), "{error}");
+        assert_eq!(error.retry(), Retry::No);
+    }
+
+    #[test]
+    fn an_error_is_one_pointer_and_travels_between_threads() {
+        fn sendable<T: Send + Sync + 'static>() {}
+        sendable::<Error>();
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+}
