@@ -1,0 +1,25 @@
+//! Connections to brokers, over any byte stream: requests tied to their answers, deadlines, and which
+//! versions the broker speaks.
+//!
+//! [`Dialer::dial`] opens a [`Connection`] with a [`Connector`] and negotiates [`BrokerVersions`] on
+//! it, with a ladder of probes for brokers from before 0.10, which cannot tell them. The protocol
+//! itself (`core`, `ladder`) has no socket and no clock.
+
+mod autopsy;
+mod connection;
+mod connector;
+mod core;
+mod diagnosis;
+mod dialer;
+mod driver;
+mod frames;
+mod ladder;
+mod memory;
+mod negotiation;
+mod throttle;
+mod versions;
+
+pub use connection::{Answer, Connection, ConnectionOptions, RawAnswer, RequestOptions};
+pub use connector::{BoxFuture, BrokerAddress, ByteStream, ConnectWith, Connector, TcpConnector};
+pub use dialer::Dialer;
+pub use versions::{BrokerVersions, LegacyRelease, VersionSource};
