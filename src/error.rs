@@ -5,7 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::{ApiKey, ErrorCode, Request, Versions};
+use crate::protocol::{ApiKey, ErrorCode, Remedy, Request, Versions};
+use crate::records::Corruption;
 use crate::wire::{DecodeError, EncodeError};
 
 /// Shorthand for results of this crate.
@@ -118,6 +119,8 @@ pub enum ErrorKind {
 
     /// An answer that does not fit its layout.
     Decode(DecodeError),
+    /// A damaged record set.
+    Corrupt(Corruption),
 }
 
 /// What a port that does not talk Kafka's plain protocol seems to speak.
@@ -192,9 +195,11 @@ impl Error {
     pub fn code(&self) -> Option<ErrorCode> {
         match self.kind() {
             ErrorKind::Broker { code, .. } => Some(*code),
-            ErrorKind::UnknownTopic { .. } | ErrorKind::UnknownPartition { .. } => Some(ErrorCode(3)),
-            ErrorKind::NotLeader { .. } => Some(ErrorCode(6)),
-            ErrorKind::NotCoordinator { .. } => Some(ErrorCode(16)),
+            ErrorKind::UnknownTopic { .. } | ErrorKind::UnknownPartition { .. } => {
+                Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+            }
+            ErrorKind::NotLeader { .. } => Some(ErrorCode::NOT_LEADER_OR_FOLLOWER),
+            ErrorKind::NotCoordinator { .. } => Some(ErrorCode::NOT_COORDINATOR),
             _ => None,
         }
     }
@@ -248,9 +253,10 @@ impl Error {
             | ErrorKind::OutOfStep { .. }
             | ErrorKind::NoProgress
             | ErrorKind::Incomplete(_) => Fault::Broker,
-            ErrorKind::FrameSize { .. } | ErrorKind::RecordTooLarge { .. } | ErrorKind::Decode(_) => {
-                Fault::Data
-            }
+            ErrorKind::FrameSize { .. }
+            | ErrorKind::RecordTooLarge { .. }
+            | ErrorKind::Decode(_)
+            | ErrorKind::Corrupt(_) => Fault::Data,
         }
     }
 
@@ -263,7 +269,8 @@ impl Error {
             | ErrorKind::InsideRuntime
             | ErrorKind::RecordTooLarge { .. }
             | ErrorKind::UnknownPartition { .. }
-            | ErrorKind::Decode(_) => Retry::No,
+            | ErrorKind::Decode(_)
+            | ErrorKind::Corrupt(_) => Retry::No,
             ErrorKind::WrongProtocol(Speaks::Nothing) => Retry::Again,
             ErrorKind::WrongProtocol(_) | ErrorKind::FrameSize { .. } => Retry::Human,
             ErrorKind::TooManyInFlight(_)
@@ -324,17 +331,24 @@ impl Error {
     }
 }
 
+/// Refused for what the client is, not for what it asks.
+const DENIED: [ErrorCode; 7] = [
+    ErrorCode::TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode::GROUP_AUTHORIZATION_FAILED,
+    ErrorCode::CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode::DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ErrorCode::SASL_AUTHENTICATION_FAILED,
+    ErrorCode::SECURITY_DISABLED,
+];
+
 /// What to do about a broker's error code.
 fn retry_of(code: ErrorCode) -> Retry {
-    match code.0 {
-        1 => Retry::ResetOffset,
-        // Unknown topic or partition, leader or coordinator elsewhere, leader epochs, topic ids.
-        3 | 5 | 6 | 8 | 9 | 13 | 15 | 16 | 72 | 74 | 75 | 78 | 100 | 103 => Retry::RefreshMetadata,
-        // Timed out, loading, not enough replicas, storage, throttled, session and log-directory trouble.
-        7 | 14 | 19 | 20 | 41 | 51 | 56 | 70 | 71 | 88 | 89 | 99 | 106 | 109 => Retry::Again,
-        // Denied, unsupported formats and settings.
-        29 | 30 | 31 | 43 | 53 | 54 | 58 | 65 | 129 => Retry::Human,
-        -1 => Retry::Again,
+    match code.remedy() {
+        Remedy::ResetOffset => Retry::ResetOffset,
+        Remedy::RefreshMetadata | Remedy::FindCoordinator => Retry::RefreshMetadata,
+        Remedy::Retry | Remedy::NewFetchSession | Remedy::Rejoin | Remedy::Rebootstrap => Retry::Again,
+        _ if DENIED.contains(&code) => Retry::Human,
         _ => Retry::No,
     }
 }
@@ -344,7 +358,7 @@ impl fmt::Display for Error {
         let Inner { kind, topic, partition, offset, broker, api } = &*self.0;
         let mut parts = Vec::new();
         if let Some((api, version)) = api {
-            parts.push(format!("API {api} version {version}"));
+            parts.push(format!("{api} {version}"));
         }
         match (topic, partition) {
             (Some(topic), Some(partition)) => parts.push(format!("{topic}/{partition}")),
@@ -408,9 +422,9 @@ impl fmt::Display for ErrorKind {
                 "an answer declares {size} bytes, which is below 4 or above the limit of {limit}; this is no Kafka port, or the frame limit is too low"
             ),
             ErrorKind::Broker { code, message: Some(message) } => {
-                write!(f, "the broker answers error {code:?}: {message}")
+                write!(f, "the broker answers {code}: {message}. {}", code.advice())
             }
-            ErrorKind::Broker { code, message: None } => write!(f, "the broker answers error {code:?}"),
+            ErrorKind::Broker { code, message: None } => write!(f, "the broker answers {code}. {}", code.advice()),
             ErrorKind::UnknownTopic { near } if near.is_empty() => f.write_str(
                 "no such topic on this broker; it is not created unasked (list the topics, or create it)",
             ),
@@ -442,6 +456,7 @@ impl fmt::Display for ErrorKind {
             ),
             ErrorKind::Incomplete(what) => write!(f, "the answer does not hold {what}"),
             ErrorKind::Decode(why) => write!(f, "the answer does not fit its layout: {why}"),
+            ErrorKind::Corrupt(why) => write!(f, "{why}"),
         }
     }
 }
@@ -494,6 +509,12 @@ impl From<DecodeError> for Error {
 impl From<EncodeError> for Error {
     fn from(why: EncodeError) -> Self {
         Error::new(ErrorKind::Encode(why))
+    }
+}
+
+impl From<Corruption> for Error {
+    fn from(why: Corruption) -> Self {
+        Error::new(ErrorKind::Corrupt(why))
     }
 }
 

@@ -55,18 +55,17 @@ async fn ask(dialer: &Dialer, broker: &BrokerAddress, question: &[u8]) -> Option
 /// shake hands over a mechanism that is none, it names those it has; others answer that this is not
 /// the place (error 34).
 pub(crate) async fn wants_sasl(dialer: &Dialer, broker: &BrokerAddress) -> Option<Vec<String>> {
-    const SASL_HANDSHAKE: ApiKey = ApiKey(17);
     let ask = async {
         let connection = dialer.open(broker).await?;
         let mut request = Writer::new();
-        request.i16(SASL_HANDSHAKE.0);
+        request.i16(ApiKey::SASL_HANDSHAKE.0);
         request.i16(0);
         request.i32(0);
         for text in ["downspout", "NONE"] {
             request.i16(text.len() as i16);
             request.raw(text.as_bytes());
         }
-        connection.request_raw(SASL_HANDSHAKE, 0, request.as_slice(), PATIENCE)?.await
+        connection.request_raw(ApiKey::SASL_HANDSHAKE, 0, request.as_slice(), PATIENCE)?.await
     };
     let answer = ask.await.ok()?;
     mechanisms(&answer).ok().flatten()

@@ -134,10 +134,8 @@ impl<T> Core<T> {
 /// 0.8.2 answers FindCoordinator 0 with correlation id 0 while its offsets topic does not exist yet
 /// (dpkp/kafka-python#1763).
 fn answers_with_id_zero<T>(request: &Expected<T>, found: i32) -> bool {
-    found == 0 && request.api == FIND_COORDINATOR && request.version == 0
+    found == 0 && request.api == ApiKey::FIND_COORDINATOR && request.version == 0
 }
-
-const FIND_COORDINATOR: ApiKey = ApiKey(10);
 
 /// Hands out correlation ids: 0 to 2³¹−1, then 0 again.
 #[derive(Debug, Default)]
@@ -160,7 +158,8 @@ mod tests {
     use super::*;
     use crate::error::Speaks;
 
-    const METADATA: ApiKey = ApiKey(3);
+    const METADATA: ApiKey = ApiKey::METADATA;
+    const FIND_COORDINATOR: ApiKey = ApiKey::FIND_COORDINATOR;
 
     struct Peer {
         core: Core<&'static str>,

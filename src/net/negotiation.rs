@@ -8,8 +8,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{ApiKey, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Request, decode_response};
 use crate::wire::Reader;
 
-const UNSUPPORTED_VERSION: ErrorCode = ErrorCode(35);
-
 /// Asks the broker which versions it speaks, newest way first.
 pub(super) async fn ask_versions(connection: &Connection, timeout: Duration) -> Result<ApiVersionsResponse> {
     let mut version = ApiVersionsRequest::VERSIONS.max;
@@ -44,13 +42,13 @@ fn understand(answer: &Bytes, version: i16) -> Result<Told> {
     let mut reader = Reader::new(answer, "correlation_id");
     reader.i32()?;
     let code = ErrorCode(reader.field("error_code").i16()?);
-    let layout = if code == UNSUPPORTED_VERSION { 0 } else { version };
+    let layout = if code == ErrorCode::UNSUPPORTED_VERSION { 0 } else { version };
     let (_, response) = decode_response::<ApiVersionsRequest>(answer, layout)?;
     if code == ErrorCode(0) {
         return Ok(Told::Versions(response));
     }
     let ours = ApiVersionsRequest::VERSIONS;
-    if code != UNSUPPORTED_VERSION || version == ours.min {
+    if code != ErrorCode::UNSUPPORTED_VERSION || version == ours.min {
         return Err(Error::broker_code(code));
     }
     let theirs = response.api_keys.iter().find(|api| ApiKey(api.api_key) == ApiKey::API_VERSIONS);
@@ -94,7 +92,7 @@ mod tests {
         }
         assert_eq!((version, turns), (0, 5));
         let nonsense = answer(&[0, 35, 0, 0, 0, 1, 0, 18, 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(understand(&nonsense, 3).unwrap_err().code(), Some(UNSUPPORTED_VERSION));
+        assert_eq!(understand(&nonsense, 3).unwrap_err().code(), Some(ErrorCode::UNSUPPORTED_VERSION));
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl BrokerVersions {
         let ranges = response.api_keys.iter().map(|api| {
             let mut range = Versions { min: api.min_version, max: api.max_version };
             // 4.x says 0 for the sake of old librdkafka, but closes on 0–2 (KAFKA-18659).
-            if api.api_key == PRODUCE.0 && range.max >= 12 {
+            if api.api_key == ApiKey::PRODUCE.0 && range.max >= 12 {
                 range.min = range.min.max(3);
             }
             (ApiKey(api.api_key), range)
@@ -124,8 +124,6 @@ impl BrokerVersions {
             .ok_or_else(|| Error::new(ErrorKind::Unsupported { ours, broker }).with_api(R::KEY, ours.max))
     }
 }
-
-const PRODUCE: ApiKey = ApiKey(0);
 
 #[cfg(test)]
 mod tests {
@@ -177,7 +175,7 @@ mod tests {
 
     #[test]
     fn case_51_produce_starts_at_3_on_a_4_x_broker_whatever_it_says() {
-        let min = |versions: BrokerVersions| versions.range(PRODUCE).map(|range| range.min);
+        let min = |versions: BrokerVersions| versions.range(ApiKey::PRODUCE).map(|range| range.min);
         assert_eq!(min(advertised(&[(0, 0, 13)])), Some(3));
         assert_eq!(min(advertised(&[(0, 0, 12)])), Some(3));
         assert_eq!(min(advertised(&[(0, 0, 11)])), Some(0));
