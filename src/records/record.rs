@@ -160,48 +160,77 @@ pub(super) fn deltas(bytes: &[u8], at: usize) -> Option<(i64, i32, usize)> {
     Some((timestamp_delta, offset_delta, at))
 }
 
-/// A record on its own: its bytes are a copy, so that it keeps no batch or response alive.
+/// A record on its own: one copy of its bytes, so that it keeps no batch or response alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedRecord {
-    /// Its offset.
-    pub offset: i64,
-    /// As [`Record::timestamp`].
-    pub timestamp: Option<i64>,
-    /// As [`Record::timestamp_type`].
-    pub timestamp_type: Option<TimestampType>,
-    /// Its key; null and empty are two things.
-    pub key: Option<Bytes>,
-    /// Its value; null and empty are two things.
-    pub value: Option<Bytes>,
-    /// Its headers, in order.
-    pub headers: Vec<(Bytes, Option<Bytes>)>,
+    offset: i64,
+    timestamp: Option<i64>,
+    timestamp_type: Option<TimestampType>,
+    /// Key, value and headers, one after another.
+    bytes: Bytes,
+    key_length: Option<usize>,
+    value_length: Option<usize>,
+    headers_count: usize,
 }
 
 impl OwnedRecord {
-    /// Copies key, value and headers into one buffer and cuts it up.
     fn of(record: &Record<'_>) -> Self {
-        let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
-        let headers = record.headers();
-        let size = length(record.key)
-            + length(record.value)
-            + headers.map(|header| header.key.len() + length(header.value)).sum::<usize>();
-        let mut buffer = Vec::with_capacity(size);
-        for part in [record.key, record.value].into_iter().flatten() {
-            buffer.extend_from_slice(part);
-        }
-        for header in headers {
-            buffer.extend_from_slice(header.key);
-            buffer.extend_from_slice(header.value.unwrap_or_default());
-        }
-        let mut rest = Bytes::from(buffer);
-        let mut cut = |part: &[u8]| rest.split_to(part.len());
+        let parts = [record.key.unwrap_or_default(), record.value.unwrap_or_default(), record.headers.bytes];
+        let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
         OwnedRecord {
             offset: record.offset,
             timestamp: record.timestamp,
             timestamp_type: record.timestamp_type,
-            key: record.key.map(&mut cut),
-            value: record.value.map(&mut cut),
-            headers: headers.map(|header| (cut(header.key), header.value.map(&mut cut))).collect(),
+            bytes: bytes.into(),
+            key_length: record.key.map(<[u8]>::len),
+            value_length: record.value.map(<[u8]>::len),
+            headers_count: record.headers.count,
         }
+    }
+
+    /// Its offset.
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// As [`Record::timestamp`].
+    pub fn timestamp(&self) -> Option<i64> {
+        self.timestamp
+    }
+
+    /// As [`Record::timestamp_type`].
+    pub fn timestamp_type(&self) -> Option<TimestampType> {
+        self.timestamp_type
+    }
+
+    /// Its key; null and empty are two things.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.key_length.map(|length| &self.bytes[..length])
+    }
+
+    /// Its value; null and empty are two things.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.value_length.map(|length| &self.bytes[self.value_start()..][..length])
+    }
+
+    /// Its key, sharing this record's own buffer.
+    pub fn key_bytes(&self) -> Option<Bytes> {
+        self.key_length.map(|length| self.bytes.slice(..length))
+    }
+
+    /// Its value, sharing this record's own buffer.
+    pub fn value_bytes(&self) -> Option<Bytes> {
+        self.value_length.map(|length| self.bytes.slice(self.value_start()..self.value_start() + length))
+    }
+
+    /// Its headers, in order.
+    pub fn headers(&self) -> Headers<'_> {
+        let start = self.value_start() + self.value_length.unwrap_or(0);
+        Headers::new(&self.bytes[start..], self.headers_count)
+    }
+
+    fn value_start(&self) -> usize {
+        self.key_length.unwrap_or(0)
     }
 }

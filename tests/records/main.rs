@@ -5,7 +5,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod complaints;
 mod compression;
 mod corruption;
 mod offsets;

@@ -15,19 +15,23 @@ use crate::records::{Codec, Magic};
 const FRAME_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 /// Frame magic, flags, block descriptor.
 const DESCRIPTOR: usize = 6;
+const DICTIONARY_ID: u8 = 0x01;
+const CONTENT_CHECKSUM: u8 = 0x04;
+const CONTENT_SIZE: u8 = 0x08;
+const BLOCK_CHECKSUMS: u8 = 0x10;
 
 pub(super) fn inflate(input: &[u8], limit: usize, magic: Magic) -> Result<Vec<u8>, CodecError> {
     let mut output = Vec::new();
     let mut rest = input;
     loop {
-        let descriptor_end = descriptor_end(rest)?;
-        let mut header = rest[..=descriptor_end].to_vec();
+        let (descriptor_end, frame_end) = extent(rest)?;
+        let (frame, after) = rest.split_at(frame_end);
+        let mut header = frame[..=descriptor_end].to_vec();
         if magic == Magic::V0 {
             header[descriptor_end] = checksum(&header[4..descriptor_end]);
         }
-        let mut frame = FrameDecoder::new(header.as_slice().chain(&rest[descriptor_end + 1..]));
-        read_to_limit(Codec::Lz4, &mut frame, &mut output, limit)?;
-        let (_, after) = frame.into_inner().into_inner();
+        let frame = FrameDecoder::new(header.as_slice().chain(&frame[descriptor_end + 1..]));
+        read_to_limit(Codec::Lz4, frame, &mut output, limit)?;
         rest = after;
         if rest.is_empty() {
             return Ok(output);
@@ -35,17 +39,29 @@ pub(super) fn inflate(input: &[u8], limit: usize, magic: Magic) -> Result<Vec<u8
     }
 }
 
-/// Where the descriptor of the frame at the start of `frame` ends: its checksum byte stands there.
-fn descriptor_end(frame: &[u8]) -> Result<usize, CodecError> {
-    let cut = || damaged(Codec::Lz4, "the frame ends inside its header");
-    if !frame.starts_with(&FRAME_MAGIC) {
+/// Where the checksum of the descriptor stands in the frame at the start of `data`, and where the
+/// frame ends: after its end mark. A frame without one was cut, at a block border or not.
+fn extent(data: &[u8]) -> Result<(usize, usize), CodecError> {
+    let cut = || damaged(Codec::Lz4, "the frame ends before its end mark");
+    if !data.starts_with(&FRAME_MAGIC) {
         return Err(damaged(Codec::Lz4, "a frame does not begin with 04 22 4d 18"));
     }
-    let flags = *frame.get(4).ok_or_else(cut)?;
-    let content_size = if flags & 0x08 == 0 { 0 } else { 8 };
-    let dictionary_id = if flags & 0x01 == 0 { 0 } else { 4 };
-    let end = DESCRIPTOR + content_size + dictionary_id;
-    if frame.len() <= end { Err(cut()) } else { Ok(end) }
+    let flags = *data.get(4).ok_or_else(cut)?;
+    let flagged = |bit: u8, bytes: usize| if flags & bit == 0 { 0 } else { bytes };
+    let descriptor_end = DESCRIPTOR + flagged(CONTENT_SIZE, 8) + flagged(DICTIONARY_ID, 4);
+    let mut at = descriptor_end + 1;
+    loop {
+        let size = data.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or_else(cut)?;
+        // The top bit marks a stored block.
+        let size = u32::from_le_bytes(*size) & 0x7fff_ffff;
+        at += 4;
+        if size == 0 {
+            break;
+        }
+        at = at.saturating_add(size as usize).saturating_add(flagged(BLOCK_CHECKSUMS, 4));
+    }
+    at += flagged(CONTENT_CHECKSUM, 4);
+    if at > data.len() { Err(cut()) } else { Ok((descriptor_end, at)) }
 }
 
 fn checksum(descriptor: &[u8]) -> u8 {
