@@ -240,9 +240,13 @@ impl<T: Field> Field for Option<Vec<T>> {
 
     fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, DecodeError> {
         let Some(count) = reader.count(version.flexible, T::smallest(version))? else { return Ok(None) };
-        // Memory is set aside for no more than the bytes that are there to fill it.
-        let mut elements = Vec::with_capacity(count.min(reader.left() / size_of::<T>() + 1));
-        for _ in 0..count {
+        // At first, memory is set aside for no more than the bytes that are there to fill it; then it
+        // doubles, but never beyond what is needed.
+        let mut elements: Vec<T> = Vec::with_capacity(count.min(reader.left() / size_of::<T>().max(1) + 1));
+        for missing in (1..=count).rev() {
+            if elements.len() == elements.capacity() {
+                elements.reserve_exact(missing.min(elements.len()));
+            }
             elements.push(T::read(reader, version)?);
         }
         Ok(Some(elements))
