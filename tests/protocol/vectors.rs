@@ -8,8 +8,11 @@ use downspout::wire::Uuid;
 
 const TOPIC_ID: Uuid = Uuid(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes());
 
+/// Bytes from hexadecimal digits; blanks between them are for the reader.
 pub(crate) fn hex(text: &str) -> Bytes {
-    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
+    let digits: Vec<u32> = text.chars().filter(|c| *c != ' ').map(|c| c.to_digit(16).unwrap()).collect();
+    assert!(digits.len().is_multiple_of(2), "{text}");
+    digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }
 
 /// Cuts off the 4-byte size, after checking it.
