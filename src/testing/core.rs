@@ -10,7 +10,7 @@ use super::fault::{Faults, Injected};
 use super::release::OnUnknown;
 use super::state::{Settings, State};
 use crate::protocol::{ApiKey, RequestHeader};
-use crate::wire::Reader;
+use crate::wire::{Reader, Uuid};
 
 /// A connection to one broker of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -234,6 +234,11 @@ impl Core {
             return reaction;
         }
         self.wait(connection, Pending::Held { until: self.now + injected.delay, reaction })
+    }
+
+    /// The names of all topics by their ids.
+    pub(crate) fn topic_names(&self) -> BTreeMap<Uuid, String> {
+        self.state.topics.iter().map(|(name, topic)| (topic.id, name.clone())).collect()
     }
 
     /// Time of the cluster's clock, in ms since 1970.

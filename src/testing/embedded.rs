@@ -1,5 +1,6 @@
 //! The embedded cluster as a test sees it: over TCP on a thread of its own, or in memory.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::core::Core;
+use super::endless::Endless;
 use super::shell::{Clock, Shared};
-use super::{Fault, Release, Settings};
+use super::{Fault, Log, Release, Settings};
 use crate::protocol::{ApiKey, ErrorCode};
 
 /// Bytes that an in-memory connection holds in each direction.
@@ -56,6 +58,7 @@ struct Server {
 pub struct Builder {
     settings: Settings,
     topics: Vec<(String, i32)>,
+    endless: Vec<(String, i32, Bytes)>,
     ports: Vec<u16>,
 }
 
@@ -134,6 +137,16 @@ impl Builder {
         self
     }
 
+    /// A topic whose every partition holds the entries of `set` over and over, from offset 0 to
+    /// 2⁶⁰, for measuring how fast a client is.
+    ///
+    /// Fetches from such topics alone are answered at once, with whole entries up to the limits and
+    /// whatever the release; faults do not touch them. Wrappers of magic 0 cannot stand in the set.
+    pub fn endless_topic(mut self, name: &str, partitions: i32, set: Bytes) -> Self {
+        self.endless.push((name.to_owned(), partitions, set));
+        self
+    }
+
     /// Whether asking for a topic that does not exist creates it (by default it does, as with real
     /// brokers).
     pub fn auto_create_topics(mut self, yes: bool) -> Self {
@@ -172,7 +185,7 @@ impl Builder {
             addresses.push(address.to_string());
             listeners.push((node.id, listener));
         }
-        let shared = Shared::new(core, Clock::Real(Instant::now()));
+        let shared = Shared::new(core, Clock::Real(Instant::now()), self.endless()?);
         let (stop, stopped) = oneshot::channel();
         let served = shared.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -192,11 +205,11 @@ impl Builder {
 
     /// The cluster without sockets: [`EmbeddedBroker::connect_in_memory`] is the way in, and the
     /// current runtime's clock, which may be paused, is its clock.
-    pub fn in_memory(self) -> EmbeddedBroker {
+    pub fn in_memory(self) -> io::Result<EmbeddedBroker> {
         let core = self.core();
         let addresses = core.state.nodes.iter().map(|node| format!("{}:{}", node.host, node.port)).collect();
-        let shared = Shared::new(core, Clock::Runtime(tokio::time::Instant::now()));
-        EmbeddedBroker { shared, addresses, _server: None }
+        let shared = Shared::new(core, Clock::Runtime(tokio::time::Instant::now()), self.endless()?);
+        Ok(EmbeddedBroker { shared, addresses, _server: None })
     }
 
     fn core(&self) -> Core {
@@ -204,7 +217,17 @@ impl Builder {
         for (name, partitions) in &self.topics {
             core.create_topic(name, *partitions);
         }
+        for (name, partitions, _) in &self.endless {
+            core.create_topic(name, *partitions);
+            let created = core.state.topics.get_mut(name).into_iter().flat_map(|it| &mut it.partitions);
+            created.for_each(|partition| partition.log = Log::endless());
+        }
         core
+    }
+
+    fn endless(&self) -> io::Result<BTreeMap<String, Endless>> {
+        let sets = self.endless.iter().map(|(name, _, set)| Ok((name.clone(), Endless::new(set)?)));
+        sets.collect()
     }
 }
 

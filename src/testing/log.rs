@@ -219,6 +219,11 @@ impl Log {
         self.entries.retain(keep);
     }
 
+    /// A log that says it holds all that can be; see `endless`.
+    pub(crate) fn endless() -> Self {
+        Log { end: super::endless::END, ..Log::default() }
+    }
+
     /// An empty log whose first offset is `start`.
     pub(crate) fn starting_at(start: i64) -> Self {
         Log { start, end: start, ..Log::default() }

@@ -6,6 +6,7 @@ mod cluster;
 mod convert;
 mod core;
 mod embedded;
+mod endless;
 mod entry;
 mod fault;
 mod log;

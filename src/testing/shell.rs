@@ -1,5 +1,6 @@
 //! The core behind a lock and a clock, serving byte streams.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 
 use super::core::{ConnectionId, Core, Reaction};
+use super::endless::{Endless, Endlessly};
 
 /// A request larger than this closes its connection (`socket.request.max.bytes`).
 const REQUEST_LIMIT: usize = 104_857_600;
@@ -19,6 +21,8 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     changes: watch::Sender<u64>,
     clock: Clock,
+    /// Topics without an end, which the core knows by name only.
+    endless: BTreeMap<String, Endless>,
 }
 
 /// Which clock the cluster's time is read from.
@@ -40,8 +44,9 @@ impl Clock {
 }
 
 impl Shared {
-    pub(crate) fn new(core: Core, clock: Clock) -> Arc<Self> {
-        Arc::new(Shared { changes: watch::Sender::new(core.changes()), core: Mutex::new(core), clock })
+    pub(crate) fn new(core: Core, clock: Clock, endless: BTreeMap<String, Endless>) -> Arc<Self> {
+        let changes = watch::Sender::new(core.changes());
+        Arc::new(Shared { core: Mutex::new(core), changes, clock, endless })
     }
 
     /// Works on the core, and wakes the requests that wait for a change if there was one.
@@ -61,7 +66,9 @@ impl Shared {
         // Before anything else, so that no change is missed.
         let changes = self.changes.subscribe();
         let Some(id) = self.with(|core| core.connect(node)) else { return };
-        let mut connection = Connection { shared: self, changes, id, stream, buffer: BytesMut::new() };
+        let endlessly = Endlessly::default();
+        let mut connection =
+            Connection { shared: self, changes, id, stream, buffer: BytesMut::new(), endlessly };
         if let Err(error) = connection.run().await {
             tracing::debug!(node, %error, "connection of the embedded broker ended");
         }
@@ -74,6 +81,7 @@ struct Connection<S> {
     id: ConnectionId,
     stream: S,
     buffer: BytesMut,
+    endlessly: Endlessly,
 }
 
 impl<S> Drop for Connection<S> {
@@ -85,6 +93,14 @@ impl<S> Drop for Connection<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn run(&mut self) -> io::Result<()> {
         while let Some(frame) = self.frame().await? {
+            if !self.shared.endless.is_empty() {
+                let names = || self.shared.with(|core| core.topic_names());
+                if let Some(answer) = self.endlessly.answer(&self.shared.endless, names, &frame) {
+                    self.stream.write_all(answer).await?;
+                    self.stream.flush().await?;
+                    continue;
+                }
+            }
             let mut reaction = self.shared.with(|core| core.request(self.id, frame));
             loop {
                 match reaction {

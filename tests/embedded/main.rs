@@ -3,6 +3,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used)]
 
+mod endless;
 mod faults;
 mod fetching;
 mod in_memory;
