@@ -3,9 +3,12 @@
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::completions::CompletionsArgs;
+use crate::consume::ConsumeArgs;
 use crate::decode::DecodeArgs;
 use crate::exit::EXIT_CODES;
 use crate::man::ManArgs;
+use crate::metadata::MetadataArgs;
+use crate::offsets::OffsetsArgs;
 
 /// Reads and writes Kafka, every broker from 0.8.0 to 4.4.
 #[derive(Debug, Parser)]
@@ -17,6 +20,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Metadata(MetadataArgs),
+    Offsets(OffsetsArgs),
+    Consume(ConsumeArgs),
     Decode(DecodeArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

@@ -13,6 +13,16 @@ pub(crate) enum Exit {
     Found = 1,
     /// Wrong usage.
     Usage = 2,
+    /// No broker, no such topic, or access denied.
+    Unreachable = 3,
+    /// Partly done.
+    Partly = 4,
+    /// A partition stopped.
+    Stopped = 5,
+    /// A signal (SIGINT) came.
+    Interrupted = 130,
+    /// A signal (SIGTERM) came.
+    Terminated = 143,
 }
 
 /// The exit codes as the help and the man pages show them.

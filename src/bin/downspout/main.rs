@@ -1,14 +1,24 @@
 //! The `downspout` command: one file per subcommand, over the library.
 
 mod args;
+mod cluster;
 mod completions;
+mod connect;
+mod consume;
 mod decode;
+mod escape;
 mod exit;
 mod input;
 mod man;
+mod metadata;
 mod near;
+mod offsets;
 mod output;
+mod progress;
+mod properties;
 mod record_json;
+mod show;
+mod signals;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -31,8 +41,21 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
+        Command::Metadata(args) => block_on(metadata::run(&args)),
+        Command::Offsets(args) => block_on(offsets::run(&args)),
+        Command::Consume(args) => block_on(consume::run(&args)),
         Command::Decode(args) => decode::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// Runs the work of a command that talks to brokers.
+fn block_on(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Unreachable, error))?;
+    let exit = runtime.block_on(work);
+    // Not waited for: name look-ups and reads of standard input cannot be stopped.
+    runtime.shutdown_background();
+    exit
 }

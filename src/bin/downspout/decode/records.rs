@@ -8,7 +8,7 @@ use downspout::records::{Batch, Cause, Codec, Control, Corruption, Isolation, Re
 use crate::exit::{Exit, Failure};
 use crate::input::{Input, InputArgs};
 use crate::output::{BytesAs, Output};
-use crate::record_json;
+use crate::record_json::Content;
 
 /// Show the records of a record set, or of a .log segment, one JSON object a line
 ///
@@ -124,7 +124,7 @@ impl<W: Write> Decode<'_, W> {
             };
             self.output.raw(b"{\"offset\":");
             self.output.integer(record.offset());
-            record_json::content(self.output, &record);
+            Content::from(&record).write(self.output);
             self.output.raw(&self.suffix);
             if batch.is_control() {
                 self.output.raw(b",\"control\":");

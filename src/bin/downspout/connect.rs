@@ -1,0 +1,79 @@
+//! What the subcommands that talk to brokers share: where they are, and how to talk to them.
+
+use std::time::Duration;
+
+use clap::Args;
+use downspout::net::{BrokerAddress, Dialer};
+use downspout::{Error, ErrorKind, Fault};
+
+use crate::exit::{Exit, Failure};
+use crate::properties::Properties;
+
+/// Where the brokers are.
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// Brokers to begin with: host:port,host:port; the port is 9092 unless given
+    #[arg(short, long, value_name = "LIST", help_heading = "Connection")]
+    brokers: Option<String>,
+    /// A setting under the name that other clients use, such as client.id=me; may be repeated.
+    /// An unknown name is an error that names near ones
+    #[arg(short = 'X', long = "property", value_name = "NAME=VALUE", help_heading = "Connection")]
+    properties: Vec<String>,
+}
+
+/// What to connect to, and how.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Brokers to begin with, at least one.
+    pub(crate) bootstrap: Vec<BrokerAddress>,
+    pub(crate) dialer: Dialer,
+    /// For each request.
+    pub(crate) timeout: Duration,
+    pub(crate) properties: Properties,
+}
+
+impl ConnectArgs {
+    pub(crate) fn target(&self) -> Result<Target, Failure> {
+        let properties = Properties::parse(&self.properties)?;
+        let list = self.brokers.as_ref().or(properties.brokers.as_ref()).ok_or_else(|| {
+            Failure::usage("no brokers: say where one listens with --brokers host:port (-b)")
+        })?;
+        let mut bootstrap = Vec::new();
+        for address in list.split(',').map(str::trim).filter(|address| !address.is_empty()) {
+            bootstrap.push(
+                address.parse().map_err(|why: Error| Failure::usage(format_args!("--brokers: {why}")))?,
+            );
+        }
+        if bootstrap.is_empty() {
+            return Err(Failure::usage("--brokers: the list is empty"));
+        }
+        let mut dialer = Dialer::default();
+        if let Some(client_id) = &properties.client_id {
+            dialer = dialer.client_id(client_id)?;
+        }
+        if let Some(timeout) = properties.connect_timeout {
+            dialer = dialer.connect_timeout(timeout);
+        }
+        let timeout = properties.request_timeout.unwrap_or(Duration::from_secs(30));
+        Ok(Target { bootstrap, dialer, timeout, properties })
+    }
+}
+
+/// The exit code that tells what went wrong.
+impl From<&Error> for Exit {
+    fn from(error: &Error) -> Exit {
+        match error.kind() {
+            ErrorKind::Config(_) => Exit::Usage,
+            ErrorKind::Decode(_) | ErrorKind::RecordTooLarge { .. } => Exit::Found,
+            ErrorKind::Broker { code, .. } if code.0 == 1 => Exit::Stopped,
+            _ if error.fault() == Fault::Data => Exit::Found,
+            _ => Exit::Unreachable,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::new(Exit::from(&error), &error)
+    }
+}

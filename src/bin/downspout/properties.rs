@@ -1,0 +1,176 @@
+//! `-X name=value`: settings under the names that other clients use.
+
+use std::time::Duration;
+
+use downspout::records::{Codec, Isolation};
+
+use crate::exit::Failure;
+use crate::near;
+
+/// What was set; `None` where nothing was said.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Properties {
+    pub(crate) brokers: Option<String>,
+    pub(crate) client_id: Option<String>,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
+    pub(crate) max_bytes: Option<i32>,
+    pub(crate) partition_max_bytes: Option<i32>,
+    pub(crate) min_bytes: Option<i32>,
+    pub(crate) max_wait: Option<Duration>,
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) check_crcs: Option<bool>,
+    pub(crate) offset_reset: Option<OffsetReset>,
+    pub(crate) acks: Option<i16>,
+    pub(crate) codec: Option<Codec>,
+    pub(crate) retries: Option<u32>,
+    pub(crate) retry_backoff: Option<Duration>,
+    pub(crate) batch_bytes: Option<usize>,
+}
+
+/// What to do when the offset asked for is not in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OffsetReset {
+    Earliest,
+    Latest,
+    Fail,
+}
+
+type Setter = fn(&mut Properties, &str) -> Result<(), String>;
+
+/// Every name, with what it sets.
+const NAMES: &[(&str, Setter)] = &[
+    ("bootstrap.servers", |p, v| set(&mut p.brokers, Ok(v.to_owned()))),
+    ("metadata.broker.list", |p, v| set(&mut p.brokers, Ok(v.to_owned()))),
+    ("client.id", |p, v| set(&mut p.client_id, client_id(v))),
+    ("request.timeout.ms", |p, v| set(&mut p.request_timeout, ms(v))),
+    ("socket.timeout.ms", |p, v| set(&mut p.request_timeout, ms(v))),
+    ("socket.connection.setup.timeout.ms", |p, v| set(&mut p.connect_timeout, ms(v))),
+    ("fetch.max.bytes", |p, v| set(&mut p.max_bytes, number(v, 1))),
+    ("max.partition.fetch.bytes", |p, v| set(&mut p.partition_max_bytes, number(v, 1))),
+    ("fetch.message.max.bytes", |p, v| set(&mut p.partition_max_bytes, number(v, 1))),
+    ("fetch.min.bytes", |p, v| set(&mut p.min_bytes, number(v, 0))),
+    ("fetch.max.wait.ms", |p, v| set(&mut p.max_wait, ms(v))),
+    ("fetch.wait.max.ms", |p, v| set(&mut p.max_wait, ms(v))),
+    ("isolation.level", |p, v| set(&mut p.isolation, isolation(v))),
+    ("check.crcs", |p, v| set(&mut p.check_crcs, boolean(v))),
+    ("auto.offset.reset", |p, v| set(&mut p.offset_reset, offset_reset(v))),
+    ("acks", |p, v| set(&mut p.acks, acks(v))),
+    ("request.required.acks", |p, v| set(&mut p.acks, acks(v))),
+    ("compression.type", |p, v| set(&mut p.codec, v.parse())),
+    ("compression.codec", |p, v| set(&mut p.codec, v.parse())),
+    ("retries", |p, v| set(&mut p.retries, number(v, 0))),
+    ("message.send.max.retries", |p, v| set(&mut p.retries, number(v, 0))),
+    ("retry.backoff.ms", |p, v| set(&mut p.retry_backoff, ms(v))),
+    ("batch.size", |p, v| set(&mut p.batch_bytes, number(v, 1))),
+];
+
+impl Properties {
+    /// Reads what was given with `-X`.
+    pub(crate) fn parse(given: &[String]) -> Result<Properties, Failure> {
+        let mut properties = Properties::default();
+        for property in given {
+            let Some((name, value)) = property.split_once('=') else {
+                return Err(Failure::usage(format_args!("-X {property}: expected name=value")));
+            };
+            // Where other clients keep the settings of topics apart.
+            let name = name.strip_prefix("topic.").unwrap_or(name);
+            let Some((_, setter)) = NAMES.iter().find(|(known, _)| *known == name) else {
+                let hint = near::hint(name, NAMES.iter().map(|(known, _)| *known));
+                return Err(Failure::usage(format_args!("-X {property}: there is no setting {name}.{hint}")));
+            };
+            setter(&mut properties, value)
+                .map_err(|why| Failure::usage(format_args!("-X {property}: {why}")))?;
+        }
+        Ok(properties)
+    }
+}
+
+fn set<T>(place: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+    *place = Some(value?);
+    Ok(())
+}
+
+fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(text: &str, least: T) -> Result<T, String> {
+    text.parse()
+        .ok()
+        .filter(|value| *value >= least)
+        .ok_or_else(|| format!("expected a number from {least} on"))
+}
+
+fn ms(text: &str) -> Result<Duration, String> {
+    number::<u32>(text, 0).map(|ms| Duration::from_millis(ms.into()))
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "expected true or false".into())
+}
+
+/// Brokers of 0.9 break on an empty one (KAFKA-3088).
+fn client_id(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("a client id must not be empty".into()) } else { Ok(text.into()) }
+}
+
+/// As `--isolation` takes it.
+pub(crate) fn isolation(text: &str) -> Result<Isolation, String> {
+    match text {
+        "read_committed" => Ok(Isolation::ReadCommitted),
+        "read_uncommitted" => Ok(Isolation::ReadUncommitted),
+        _ => Err("expected read_committed or read_uncommitted".into()),
+    }
+}
+
+fn offset_reset(text: &str) -> Result<OffsetReset, String> {
+    match text {
+        "earliest" | "beginning" | "smallest" => Ok(OffsetReset::Earliest),
+        "latest" | "end" | "largest" => Ok(OffsetReset::Latest),
+        "error" | "none" => Ok(OffsetReset::Fail),
+        _ => Err("expected earliest, latest or error".into()),
+    }
+}
+
+/// As `--acks` takes it.
+pub(crate) fn acks(text: &str) -> Result<i16, String> {
+    match text {
+        "all" | "-1" => Ok(-1),
+        "1" => Ok(1),
+        "0" => Ok(0),
+        _ => Err("expected all, 1 or 0".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(given: &[&str]) -> Result<Properties, String> {
+        let given: Vec<String> = given.iter().map(|text| text.to_string()).collect();
+        Properties::parse(&given).map_err(|failure| failure.message.unwrap())
+    }
+
+    #[test]
+    fn the_names_of_java_and_of_librdkafka_set_the_same() {
+        let java = parse(&["max.partition.fetch.bytes=5", "fetch.max.wait.ms=7", "acks=all"]).unwrap();
+        let other = ["fetch.message.max.bytes=5", "fetch.wait.max.ms=7", "topic.request.required.acks=-1"];
+        assert_eq!(java, parse(&other).unwrap());
+        assert_eq!(java.max_wait, Some(Duration::from_millis(7)));
+    }
+
+    #[test]
+    fn a_wrong_setting_says_what_was_expected() {
+        let table = [
+            ("fetch.max.bytes", "-X fetch.max.bytes: expected name=value"),
+            (
+                "fetch.max.byte=1",
+                "-X fetch.max.byte=1: there is no setting fetch.max.byte. Did you mean fetch.max.bytes",
+            ),
+            ("fetch.max.bytes=x", "-X fetch.max.bytes=x: expected a number from 1 on"),
+            ("isolation.level=x", "-X isolation.level=x: expected read_committed or read_uncommitted"),
+            ("client.id=", "-X client.id=: a client id must not be empty"),
+        ];
+        for (given, message) in table {
+            let error = parse(&[given]).unwrap_err();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+}
