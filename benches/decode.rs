@@ -37,6 +37,7 @@ fn set(magic: Magic, codec: Codec, value: usize, headers: usize) -> Bytes {
     bytes.into()
 }
 
+#[inline(never)]
 fn lazy(set: &RecordSet, crc: CrcCheck) -> u64 {
     let mut sum = 0;
     for batch in set.batches(ReadOptions { crc, ..ReadOptions::default() }) {
@@ -52,6 +53,7 @@ fn lazy(set: &RecordSet, crc: CrcCheck) -> u64 {
     sum
 }
 
+#[inline(never)]
 fn owned(set: &RecordSet) -> u64 {
     let mut sum = 0;
     for batch in set.batches(ReadOptions::default()) {

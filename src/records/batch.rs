@@ -3,11 +3,11 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::corruption::layout;
-use super::entry::{BATCH_HEADER, BatchHeader};
+use super::entry::{BATCH_HEADER, BatchHeader, PREFIX, be_i32, be_i64};
 use super::message::{self, MessageRules};
-use super::record::{Headers, Record, deltas, sized};
+use super::record::{Headers, Record, take_sized};
 use super::{Cause, Codec, CodecError, Corruption, Entry, Magic, TimestampType, compression};
-use crate::wire::{DecodeError, Problem, read_varint};
+use crate::wire::{DecodeError, Problem, take_varint, take_varlong};
 
 /// A batch of records: its checksum is checked, its data inflated, and it can go anywhere.
 ///
@@ -140,7 +140,16 @@ impl Batch {
 
     /// Lends the records, from the asked offset on, as they are read.
     pub fn records(&self) -> Records<'_> {
-        Records { batch: self, position: 0, left: self.info.count, ended: false }
+        Records { batch: self, rest: &self.data, left: self.info.count, base: self.base(), ended: false }
+    }
+
+    fn base(&self) -> Base {
+        self.info.header.map_or(Base::default(), |header| Base {
+            offset: header.base_offset,
+            timestamp: header.base_timestamp,
+            append_time: (self.info.timestamp_type == Some(TimestampType::LogAppendTime))
+                .then_some(header.max_timestamp),
+        })
     }
 
     /// Copies the records into a buffer of their own, so that the batch keeps no response alive.
@@ -223,10 +232,21 @@ impl fmt::Debug for Batch {
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     batch: &'a Batch,
-    position: usize,
+    /// What is still to be read.
+    rest: &'a [u8],
     /// Records still to come by the count in the header.
     left: usize,
+    base: Base,
     ended: bool,
+}
+
+/// What the records of a magic-2 batch count from.
+#[derive(Debug, Clone, Copy, Default)]
+struct Base {
+    offset: i64,
+    timestamp: i64,
+    /// The broker's time, where that counts for all records.
+    append_time: Option<i64>,
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -234,63 +254,70 @@ impl<'a> Iterator for Records<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if self.ended {
-                return None;
-            }
-            let record = match &self.batch.layout {
-                Layout::Records => self.next_record()?,
-                Layout::Messages(rules) => self.next_message(rules)?,
-            };
-            match record {
-                Ok(record) if record.offset() < self.batch.from_offset => {}
-                other => return Some(other),
-            }
+        match &self.batch.layout {
+            Layout::Records => self.next_record(),
+            Layout::Messages(rules) => self.next_message(rules),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left))
+        (0, Some(self.left.saturating_add(1)))
     }
 }
 
 impl<'a> Records<'a> {
-    #[inline]
+    #[inline(always)]
     fn next_record(&mut self) -> Option<Result<Record<'a>, Corruption>> {
-        let batch = self.batch;
-        if self.left == 0 {
-            self.ended = true;
-            let left = batch.data.len() - self.position;
-            if left == 0 {
-                return None;
+        while self.left > 0 {
+            let Some(record) = take_record(&mut self.rest, &self.base) else {
+                self.left = 0;
+                self.ended = true;
+                return Some(Err(self.explain()));
+            };
+            self.left -= 1;
+            if record.offset() >= self.batch.from_offset {
+                return Some(Ok(record));
             }
-            return Some(Err(self.broken("records", Problem::Trailing { bytes: left })));
         }
-        let header = batch.info.header.as_ref()?;
-        let Some(record) = read_record(&batch.data, &mut self.position, header) else {
-            self.ended = true;
-            return Some(Err(self.explain()));
-        };
-        self.left -= 1;
-        Some(Ok(record))
+        if self.ended || self.rest.is_empty() {
+            return None;
+        }
+        self.ended = true;
+        Some(Err(self.corruption(layout(
+            "records",
+            self.place(),
+            Problem::Trailing { bytes: self.rest.len() },
+        ))))
     }
 
     #[inline]
     fn next_message(&mut self, rules: &MessageRules) -> Option<Result<Record<'a>, Corruption>> {
         let batch = self.batch;
-        if self.position == batch.data.len() {
-            self.ended = true;
-            let cause = batch.damage.clone()?;
-            return Some(Err(batch.damaged(self.next_good_offset(), None, cause)));
+        while !self.rest.is_empty() {
+            let at = self.place();
+            let (end, record) = message::record(&batch.data, at, batch.info.magic, rules);
+            self.rest = &batch.data[end..];
+            self.left = self.left.saturating_sub(1);
+            match record {
+                Ok(record) if record.offset() < batch.from_offset => {}
+                Ok(record) => return Some(Ok(record)),
+                Err(cause) => {
+                    let offset = be_i64(&batch.data, at).wrapping_add(rules.shift);
+                    return Some(Err(batch.damaged(offset, Some(offset.saturating_add(1)), cause)));
+                }
+            }
         }
-        let at = self.position;
-        let (end, record) = message::record(&batch.data, at, batch.info.magic, rules);
-        self.position = end;
-        self.left = self.left.saturating_sub(1);
-        Some(record.map_err(|cause| {
-            let offset = super::entry::be_i64(&batch.data, at).wrapping_add(rules.shift);
-            batch.damaged(offset, Some(offset.saturating_add(1)), cause)
-        }))
+        if self.ended {
+            return None;
+        }
+        self.ended = true;
+        let cause = batch.damage.clone()?;
+        Some(Err(batch.damaged(self.next_good_offset(), None, cause)))
+    }
+
+    /// Where in the data the rest begins.
+    fn place(&self) -> usize {
+        self.batch.data.len() - self.rest.len()
     }
 
     /// The offset after the last message before the damage.
@@ -299,22 +326,17 @@ impl<'a> Records<'a> {
         let Layout::Messages(rules) = self.batch.layout else { return self.batch.info.base_offset };
         let (mut at, mut last) = (0, self.batch.info.base_offset.wrapping_sub(1));
         while at < self.batch.data.len() {
-            last = super::entry::be_i64(&self.batch.data, at).wrapping_add(rules.shift);
-            at += super::entry::PREFIX + super::entry::be_i32(&self.batch.data, at + 8) as usize;
+            last = be_i64(&self.batch.data, at).wrapping_add(rules.shift);
+            at += PREFIX + be_i32(&self.batch.data, at + 8) as usize;
         }
         last.wrapping_add(1)
-    }
-
-    #[cold]
-    fn broken(&self, field: &'static str, problem: Problem) -> Corruption {
-        self.corruption(layout(field, self.position, problem))
     }
 
     /// Reads the record that did not fit again, to say which field it was.
     #[cold]
     fn explain(&self) -> Corruption {
         let data = &self.batch.data;
-        self.corruption(explain_record(data, self.position))
+        self.corruption(explain_record(data, self.place()))
     }
 
     fn corruption(&self, error: DecodeError) -> Corruption {
@@ -326,65 +348,51 @@ impl<'a> Records<'a> {
             Cause::InflatedLayout(error)
         };
         // The next record's offset is not known; the last one's was.
-        let mut position = 0;
         let mut next = batch.info.base_offset;
-        while let Some(header) = &batch.info.header
-            && position < self.position
-            && let Some(record) = read_record(&batch.data, &mut position, header)
-        {
+        let mut rest = &batch.data[..self.place()];
+        while let Some(record) = take_record(&mut rest, &self.base) {
             next = record.offset().wrapping_add(1);
         }
         batch.damaged(next, None, cause)
     }
 }
 
-/// Reads the record at `position` and moves past it; `None`, and no move, if it does not fit.
-#[inline]
-fn read_record<'a>(data: &'a [u8], position: &mut usize, header: &BatchHeader) -> Option<Record<'a>> {
-    let (length, at) = read_varint(data, *position)?;
-    let end = at.checked_add(usize::try_from(length).ok()?)?;
-    let bytes = data.get(at..end)?;
-    // Byte 0 is the attributes, which mean nothing yet.
-    let (timestamp_delta, offset_delta, at) = deltas(bytes, 1)?;
-    let (key, at) = sized(bytes, at)?;
-    let (value, at) = sized(bytes, at)?;
-    let (count, at) = read_varint(bytes, at)?;
-    let headers = bytes.get(at..)?;
-    let count = usize::try_from(count).ok()?;
-    if count == 0 {
-        if !headers.is_empty() {
-            return None;
-        }
-    } else if !holds_headers(headers, count) {
+/// Takes the record at the front of `data`; `None`, and nothing taken, if it does not fit.
+#[inline(always)]
+fn take_record<'a>(data: &mut &'a [u8], base: &Base) -> Option<Record<'a>> {
+    let mut rest = *data;
+    let length = usize::try_from(take_varint(&mut rest)?).ok()?;
+    let (mut bytes, rest) = rest.split_at_checked(length)?;
+    // The attributes mean nothing yet.
+    bytes = bytes.get(1..)?;
+    let timestamp_delta = take_varlong(&mut bytes)?;
+    let offset_delta = take_varint(&mut bytes)?;
+    let key = take_sized(&mut bytes)?;
+    let value = take_sized(&mut bytes)?;
+    let count = usize::try_from(take_varint(&mut bytes)?).ok()?;
+    if !holds_headers(bytes, count) {
         return None;
     }
-    *position = end;
-    let (timestamp, timestamp_type) = match TimestampType::of(header.attributes as u8) {
+    *data = rest;
+    let stamp = match base.append_time {
         // Java writes deltas that wrap around.
-        TimestampType::CreateTime => {
-            (header.base_timestamp.wrapping_add(timestamp_delta), TimestampType::CreateTime)
-        }
-        TimestampType::LogAppendTime => (header.max_timestamp, TimestampType::LogAppendTime),
+        None => (base.timestamp.wrapping_add(timestamp_delta), Some(TimestampType::CreateTime)),
+        Some(time) => (time, Some(TimestampType::LogAppendTime)),
     };
-    let offset = header.base_offset.wrapping_add(offset_delta.into());
-    Some(Record::of_batch(offset, timestamp, timestamp_type, key, value, Headers::new(headers, count)))
+    let offset = base.offset.wrapping_add(offset_delta.into());
+    Some(Record::new(offset, stamp, key, value, Headers::new(bytes, count)))
 }
 
 /// Whether `bytes` is `count` whole headers and nothing else. A header key is never null.
-#[inline]
-fn holds_headers(bytes: &[u8], count: usize) -> bool {
-    let mut at = 0;
+#[inline(always)]
+fn holds_headers(mut bytes: &[u8], count: usize) -> bool {
     for _ in 0..count {
-        match sized(bytes, at) {
-            Some((Some(_), after)) => at = after,
+        match (take_sized(&mut bytes), take_sized(&mut bytes)) {
+            (Some(Some(_)), Some(_)) => {}
             _ => return false,
         }
-        match sized(bytes, at) {
-            Some((_, after)) => at = after,
-            None => return false,
-        }
     }
-    at == bytes.len()
+    bytes.is_empty()
 }
 
 /// Says which field of the record at `position` does not fit.

@@ -351,10 +351,14 @@ impl Span {
     }
 }
 
+/// The big-endian number at `at`; 0 beyond the end, where no caller looks.
+#[inline(always)]
 pub(super) fn be_i32(bytes: &[u8], at: usize) -> i32 {
-    i32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |number| i32::from_be_bytes(*number))
 }
 
+/// As [`be_i32`].
+#[inline(always)]
 pub(super) fn be_i64(bytes: &[u8], at: usize) -> i64 {
-    (i64::from(be_i32(bytes, at)) << 32) | i64::from(be_i32(bytes, at + 4) as u32)
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |number| i64::from_be_bytes(*number))
 }

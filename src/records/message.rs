@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::batch::{Batch, Info, Layout};
 use super::corruption::layout;
 use super::entry::{PREFIX, Span, be_i32, be_i64};
-use super::record::Record;
+use super::record::{Headers, Record};
 use super::{Cause, Codec, CodecError, Corruption, Entry, Magic, TimestampType, compression};
 use crate::wire::{DecodeError, Problem};
 
@@ -91,15 +91,15 @@ pub(super) fn record<'a>(
         Err(error) if rules.inflated => return (end, Err(Cause::InflatedLayout(error))),
         Err(error) => return (end, Err(Cause::Layout(error))),
     };
-    let (timestamp, timestamp_type) = match (magic, rules.append_time) {
-        (Magic::V0, _) => (None, None),
-        (_, Some(time)) => (Some(time), Some(TimestampType::LogAppendTime)),
+    let stamp = match (magic, rules.append_time) {
+        (Magic::V0, _) => (0, None),
+        (_, Some(time)) => (time, Some(TimestampType::LogAppendTime)),
         // Inside a wrapper of create times the inner bit says nothing (KIP-32).
-        (_, None) if rules.inflated => (Some(message.timestamp), Some(TimestampType::CreateTime)),
-        (_, None) => (Some(message.timestamp), Some(TimestampType::of(message.attributes))),
+        (_, None) if rules.inflated => (message.timestamp, Some(TimestampType::CreateTime)),
+        (_, None) => (message.timestamp, Some(TimestampType::of(message.attributes))),
     };
     let offset = message.offset.wrapping_add(rules.shift);
-    (end, Ok(Record::of_message(offset, timestamp, timestamp_type, message.key, message.value)))
+    (end, Ok(Record::new(offset, stamp, message.key, message.value, Headers::default())))
 }
 
 /// How the messages of a batch become records.

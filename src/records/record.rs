@@ -3,13 +3,15 @@
 use bytes::Bytes;
 
 use super::TimestampType;
-use crate::wire::{read_varint, read_varlong};
+use crate::wire::take_varint;
 
 /// A record, lent out of a [`Batch`](super::Batch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     offset: i64,
-    timestamp: Option<i64>,
+    /// 0 where there is none.
+    timestamp: i64,
+    /// `None` where there is no timestamp.
     timestamp_type: Option<TimestampType>,
     key: Option<&'a [u8]>,
     value: Option<&'a [u8]>,
@@ -27,7 +29,7 @@ impl<'a> Record<'a> {
     /// has none.
     #[inline]
     pub fn timestamp(&self) -> Option<i64> {
-        self.timestamp
+        self.timestamp_type.map(|_| self.timestamp)
     }
 
     /// Whose clock the timestamp is from; `None` for magic 0.
@@ -59,26 +61,14 @@ impl<'a> Record<'a> {
         OwnedRecord::of(self)
     }
 
-    pub(super) fn of_message(
+    #[inline(always)]
+    pub(super) fn new(
         offset: i64,
-        timestamp: Option<i64>,
-        timestamp_type: Option<TimestampType>,
-        key: Option<&'a [u8]>,
-        value: Option<&'a [u8]>,
-    ) -> Self {
-        Record { offset, timestamp, timestamp_type, key, value, headers: Headers::default() }
-    }
-
-    #[inline]
-    pub(super) fn of_batch(
-        offset: i64,
-        timestamp: i64,
-        timestamp_type: TimestampType,
+        (timestamp, timestamp_type): (i64, Option<TimestampType>),
         key: Option<&'a [u8]>,
         value: Option<&'a [u8]>,
         headers: Headers<'a>,
     ) -> Self {
-        let (timestamp, timestamp_type) = (Some(timestamp), Some(timestamp_type));
         Record { offset, timestamp, timestamp_type, key, value, headers }
     }
 }
@@ -125,11 +115,10 @@ impl<'a> Iterator for Headers<'a> {
         if self.count == 0 {
             return None;
         }
-        let (key, at) = sized(self.bytes, 0)?;
-        let (value, at) = sized(self.bytes, at)?;
-        self.bytes = &self.bytes[at..];
+        let key = take_sized(&mut self.bytes)??;
+        let value = take_sized(&mut self.bytes)?;
         self.count -= 1;
-        Some(Header { key: key?, value })
+        Some(Header { key, value })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -139,25 +128,16 @@ impl<'a> Iterator for Headers<'a> {
 
 impl ExactSizeIterator for Headers<'_> {}
 
-/// A byte string behind a VARINT length, −1 for null, and the position after it.
-///
-/// `None` if it does not fit.
+/// Takes a byte string behind a VARINT length off the front; −1 is null. `None` if it does not fit.
 #[inline(always)]
-pub(super) fn sized(bytes: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
-    let (length, at) = read_varint(bytes, at)?;
+pub(super) fn take_sized<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let length = take_varint(bytes)?;
     if length < 0 {
-        return if length == -1 { Some((None, at)) } else { None };
+        return (length == -1).then_some(None);
     }
-    let end = at.checked_add(length as usize)?;
-    Some((Some(bytes.get(at..end)?), end))
-}
-
-/// Reads the offset and timestamp deltas that open a record, after its attributes.
-#[inline(always)]
-pub(super) fn deltas(bytes: &[u8], at: usize) -> Option<(i64, i32, usize)> {
-    let (timestamp_delta, at) = read_varlong(bytes, at)?;
-    let (offset_delta, at) = read_varint(bytes, at)?;
-    Some((timestamp_delta, offset_delta, at))
+    let (taken, rest) = bytes.split_at_checked(length as usize)?;
+    *bytes = rest;
+    Some(Some(taken))
 }
 
 /// A record on its own: one copy of its bytes, so that it keeps no batch or response alive.
@@ -180,7 +160,7 @@ impl OwnedRecord {
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
         OwnedRecord {
             offset: record.offset,
-            timestamp: record.timestamp,
+            timestamp: record.timestamp(),
             timestamp_type: record.timestamp_type,
             bytes: bytes.into(),
             key_length: record.key.map(<[u8]>::len),

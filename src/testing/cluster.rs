@@ -9,7 +9,6 @@ use super::core::{Core, Seen};
 use super::entry::entries;
 use super::state::{Partition, State};
 use super::{Fault, Log};
-use crate::error::{Error, Result};
 use crate::protocol::ErrorCode;
 
 /// The ends of a partition's log.
@@ -24,6 +23,8 @@ pub struct LogOffsets {
     /// Offset after the last one.
     pub end: i64,
 }
+
+type Result<T> = std::result::Result<T, ErrorCode>;
 
 impl Core {
     /// Creates a topic, or replaces one by a new one of the same name with a new id.
@@ -42,7 +43,6 @@ impl Core {
     pub fn append(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<i64> {
         let wall_ms = self.wall_ms();
         append(&mut self.state, topic, partition, set, wall_ms)
-            .map_err(|code| refused(code, topic, partition))
     }
 
     /// Puts entries into the log as they are, with the offsets that they carry and without a look at
@@ -50,9 +50,8 @@ impl Core {
     pub fn store(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<()> {
         let wall_ms = self.wall_ms();
         let segment_bytes = self.state.settings.segment_bytes;
-        let entries = entries(set).map_err(|code| refused(code, topic, partition))?;
         let partition = self.partition(topic, partition)?;
-        for entry in entries {
+        for entry in entries(set)? {
             partition.log.push(entry, partition.epoch, wall_ms, segment_bytes);
         }
         self.state.changes += 1;
@@ -61,7 +60,7 @@ impl Core {
 
     /// Where a partition's log begins and ends.
     pub fn offsets(&self, topic: &str, partition: i32) -> Result<LogOffsets> {
-        let found = self.state.partition(topic, partition).ok_or_else(|| unknown(topic, partition))?;
+        let found = self.state.partition(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
         let log = &found.log;
         Ok(LogOffsets {
             start: log.start(),
@@ -170,16 +169,8 @@ impl Core {
     /// A partition about to be changed: whoever waits for a change looks again.
     fn partition(&mut self, topic: &str, partition: i32) -> Result<&mut Partition> {
         self.state.changes += 1;
-        self.state.partition_mut(topic, partition).ok_or_else(|| unknown(topic, partition))
+        self.state.partition_mut(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
     }
-}
-
-fn refused(code: ErrorCode, topic: &str, partition: i32) -> Error {
-    Error::broker_code(code).with_topic(topic).with_partition(partition)
-}
-
-fn unknown(topic: &str, partition: i32) -> Error {
-    refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, topic, partition)
 }
 
 /// Appends a produced set; gives the first offset.
@@ -189,7 +180,7 @@ pub(crate) fn append(
     partition: i32,
     set: &Bytes,
     wall_ms: i64,
-) -> std::result::Result<i64, ErrorCode> {
+) -> Result<i64> {
     let segment_bytes = state.settings.segment_bytes;
     let found = state.partition_mut(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let first = found.log.end();

@@ -12,5 +12,5 @@ mod writer;
 pub use error::{DecodeError, EncodeError, Problem};
 pub use reader::Reader;
 pub use uuid::Uuid;
-pub use varint::{read_varint, read_varlong};
+pub use varint::{take_varint, take_varlong};
 pub use writer::Writer;

@@ -131,24 +131,18 @@ impl<'a> Reader<'a> {
 
     /// VARINT (zigzag), as in records.
     pub fn varint(&mut self) -> Result<i32, DecodeError> {
-        match varint::read_varint(self.data, self.position) {
-            Some((value, position)) => {
-                self.position = position;
-                Ok(value)
-            }
-            None => Err(self.no_varint(5)),
-        }
+        let mut rest = &self.data[self.position..];
+        let value = varint::take_varint(&mut rest).ok_or_else(|| self.no_varint(5))?;
+        self.position = self.data.len() - rest.len();
+        Ok(value)
     }
 
     /// VARLONG (zigzag), as in records.
     pub fn varlong(&mut self) -> Result<i64, DecodeError> {
-        match varint::read_varlong(self.data, self.position) {
-            Some((value, position)) => {
-                self.position = position;
-                Ok(value)
-            }
-            None => Err(self.no_varint(10)),
-        }
+        let mut rest = &self.data[self.position..];
+        let value = varint::take_varlong(&mut rest).ok_or_else(|| self.no_varint(10))?;
+        self.position = self.data.len() - rest.len();
+        Ok(value)
     }
 
     /// A byte string behind a VARINT length, `None` for null, as in records.

@@ -3,45 +3,47 @@
 //! The one- to three-byte cases are unrolled: they are nearly all there are, and a byte loop
 //! doubles the cost of a record.
 
-/// Reads a zigzag VARINT at `at`; gives the value and the position after it.
+/// Takes a zigzag VARINT off the front; `None`, and nothing taken, if it does not fit.
 #[inline(always)]
-pub fn read_varint(data: &[u8], at: usize) -> Option<(i32, usize)> {
-    let rest = data.get(at..)?;
-    match rest {
-        [a, ..] if *a < 0x80 => Some((unzigzag32(u32::from(*a)), at + 1)),
-        [a, b, ..] if *b < 0x80 => Some((unzigzag32(u32::from(*a & 0x7f) | u32::from(*b) << 7), at + 2)),
-        [a, b, c, ..] if *c < 0x80 => {
-            Some((unzigzag32(u32::from(*a & 0x7f) | u32::from(*b & 0x7f) << 7 | u32::from(*c) << 14), at + 3))
+pub fn take_varint(bytes: &mut &[u8]) -> Option<i32> {
+    let (value, rest) = match *bytes {
+        [a, rest @ ..] if *a < 0x80 => (u32::from(*a), rest),
+        [a, b, rest @ ..] if *b < 0x80 => (u32::from(*a & 0x7f) | u32::from(*b) << 7, rest),
+        [a, b, c, rest @ ..] if *c < 0x80 => {
+            (u32::from(*a & 0x7f) | u32::from(*b & 0x7f) << 7 | u32::from(*c) << 14, rest)
         }
-        _ => long_varint(rest).map(|(value, size)| (value, at + size)),
-    }
+        _ => long_varint(bytes)?,
+    };
+    *bytes = rest;
+    Some(unzigzag32(value))
 }
 
-/// Reads a zigzag VARLONG at `at`; gives the value and the position after it.
+/// Takes a zigzag VARLONG off the front; `None`, and nothing taken, if it does not fit.
 #[inline(always)]
-pub fn read_varlong(data: &[u8], at: usize) -> Option<(i64, usize)> {
-    let rest = data.get(at..)?;
-    match rest {
-        [a, ..] if *a < 0x80 => Some((unzigzag64(u64::from(*a)), at + 1)),
-        [a, b, ..] if *b < 0x80 => Some((unzigzag64(u64::from(*a & 0x7f) | u64::from(*b) << 7), at + 2)),
-        [a, b, c, ..] if *c < 0x80 => {
-            Some((unzigzag64(u64::from(*a & 0x7f) | u64::from(*b & 0x7f) << 7 | u64::from(*c) << 14), at + 3))
+pub fn take_varlong(bytes: &mut &[u8]) -> Option<i64> {
+    let (value, rest) = match *bytes {
+        [a, rest @ ..] if *a < 0x80 => (u64::from(*a), rest),
+        [a, b, rest @ ..] if *b < 0x80 => (u64::from(*a & 0x7f) | u64::from(*b) << 7, rest),
+        [a, b, c, rest @ ..] if *c < 0x80 => {
+            (u64::from(*a & 0x7f) | u64::from(*b & 0x7f) << 7 | u64::from(*c) << 14, rest)
         }
-        _ => long_varlong(rest).map(|(value, size)| (value, at + size)),
-    }
+        _ => long_varlong(bytes)?,
+    };
+    *bytes = rest;
+    Some(unzigzag64(value))
 }
 
 #[cold]
-fn long_varint(rest: &[u8]) -> Option<(i32, usize)> {
-    let (bits, size) = unsigned(rest, 5)?;
+fn long_varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (bits, size) = unsigned(bytes, 5)?;
     // The fifth byte has room for the top four bits only.
-    u32::try_from(bits).ok().map(|bits| (unzigzag32(bits), size))
+    Some((u32::try_from(bits).ok()?, &bytes[size..]))
 }
 
 #[cold]
-fn long_varlong(rest: &[u8]) -> Option<(i64, usize)> {
-    let (bits, size) = unsigned(rest, 10)?;
-    Some((unzigzag64(bits), size))
+fn long_varlong(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (bits, size) = unsigned(bytes, 10)?;
+    Some((bits, &bytes[size..]))
 }
 
 /// An unsigned base-128 number of at most `most` bytes, and its size in bytes.
@@ -83,6 +85,17 @@ mod tests {
     use super::*;
     use crate::wire::Writer;
 
+    /// The number at the start, and its size.
+    fn varint(bytes: &[u8]) -> Option<(i32, usize)> {
+        let mut rest = bytes;
+        take_varint(&mut rest).map(|value| (value, bytes.len() - rest.len()))
+    }
+
+    fn varlong(bytes: &[u8]) -> Option<(i64, usize)> {
+        let mut rest = bytes;
+        take_varlong(&mut rest).map(|value| (value, bytes.len() - rest.len()))
+    }
+
     #[test]
     fn varints_match_the_published_table() {
         let table: &[(i64, &[u8])] = &[
@@ -96,26 +109,26 @@ mod tests {
             (i64::MAX, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
         ];
         for (value, bytes) in table {
-            assert_eq!(read_varlong(bytes, 0), Some((*value, bytes.len())), "{value}");
+            assert_eq!(varlong(bytes), Some((*value, bytes.len())), "{value}");
             let mut writer = Writer::new();
             writer.varlong(*value);
             assert_eq!(writer.as_slice(), *bytes, "{value}");
             if let Ok(value) = i32::try_from(*value) {
-                assert_eq!(read_varint(bytes, 0), Some((value, bytes.len())), "{value}");
+                assert_eq!(varint(bytes), Some((value, bytes.len())), "{value}");
             }
             for cut in 0..bytes.len() {
-                assert_eq!(read_varlong(&bytes[..cut], 0), None, "{value} cut at {cut}");
+                assert_eq!(varlong(&bytes[..cut]), None, "{value} cut at {cut}");
             }
         }
     }
 
     #[test]
     fn case_32_a_varint_without_an_end_is_refused() {
-        assert_eq!(read_varint(&[0xff; 16], 0), None);
-        assert_eq!(read_varint(&[0x80, 0x80, 0x80, 0x80, 0x10], 0), None, "33 bits");
-        assert_eq!(read_varlong(&[0xff; 16], 0), None);
+        assert_eq!(varint(&[0xff; 16]), None);
+        assert_eq!(varint(&[0x80, 0x80, 0x80, 0x80, 0x10]), None, "33 bits");
+        assert_eq!(varlong(&[0xff; 16]), None);
         let past_64_bits = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
-        assert_eq!(read_varlong(&past_64_bits, 0), None);
+        assert_eq!(varlong(&past_64_bits), None);
     }
 
     #[test]
@@ -126,11 +139,11 @@ mod tests {
                 for value in [power.wrapping_add(near), power.wrapping_neg().wrapping_add(near)] {
                     let mut writer = Writer::new();
                     writer.varlong(value);
-                    assert_eq!(read_varlong(writer.as_slice(), 0), Some((value, writer.len())));
+                    assert_eq!(varlong(writer.as_slice()), Some((value, writer.len())));
                     if let Ok(small) = i32::try_from(value) {
                         let mut writer = Writer::new();
                         writer.varint(small);
-                        assert_eq!(read_varint(writer.as_slice(), 0), Some((small, writer.len())));
+                        assert_eq!(varint(writer.as_slice()), Some((small, writer.len())));
                     }
                 }
             }

@@ -6,7 +6,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_clock_makes_waiting_free_and_exact() {
-    let broker = EmbeddedBroker::builder().release(Release::V2_4).topic("t", 1).in_memory();
+    let broker = EmbeddedBroker::builder().release(Release::V2_4).topic("t", 1).in_memory().unwrap();
     let mut stream = broker.connect_in_memory(broker.addr()).unwrap();
     let request = FetchRequest { max_wait_ms: 3_600_000, ..fetch(&[(0, 0)], 100) };
     stream.write_all(&encode_request(&request, 11, 1, "test").unwrap()).await.unwrap();

@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_byte_never_panics_and_never_changes_a_record_unseen(
+    fn g7_a_flipped_byte_never_panics_and_never_changes_a_record_unseen(
         set in sets(), at in any::<proptest::sample::Index>(), flip in 1..=255u8,
     ) {
         let mut bytes = set.bytes().to_vec();

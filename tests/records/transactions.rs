@@ -91,7 +91,7 @@ fn case_24_read_uncommitted_ignores_the_list() {
 }
 
 #[test]
-fn case_25_an_abort_marker_ends_only_its_own_transaction() {
+fn case_25_d19_an_abort_marker_ends_only_its_own_transaction() {
     let set = Log::new()
         .data(7, Codec::None) // 10, aborted
         .data(8, Codec::None) // 12, committed

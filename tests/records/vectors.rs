@@ -80,7 +80,7 @@ pub(crate) fn f(name: &str) -> RecordSet {
 }
 
 #[test]
-fn every_codec_of_every_format_gives_a_at_10_and_b_at_11() {
+fn b5_every_codec_of_every_format_gives_a_at_10_and_b_at_11() {
     for (name, bytes) in F {
         let set = set(bytes);
         assert_eq!(values(&set), pairs(&[(10, "a"), (11, "b")]), "{name}");
@@ -95,7 +95,7 @@ fn every_codec_of_every_format_gives_a_at_10_and_b_at_11() {
 }
 
 #[test]
-fn timestamps_of_every_format() {
+fn case_27_case_28_d13_timestamps_of_every_format() {
     let times = |set: &RecordSet| read(set).iter().map(|record| record.timestamp).collect::<Vec<_>>();
     let kinds = |set: &RecordSet| read(set).iter().map(|record| record.timestamp_type).collect::<Vec<_>>();
     for name in ["f01", "f02", "f03", "f04", "f05"] {
