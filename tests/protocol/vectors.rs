@@ -21,6 +21,20 @@ fn body(frame: &Bytes) -> Bytes {
     frame.slice(4..)
 }
 
+/// A seed for the fuzzers: `fuzz/seeds/<target>/p27-12`. `DOWNSPOUT_REWRITE=1` writes it anew.
+fn seed(target: &str, key: ApiKey, version: i16, rest: &[u8]) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let vector = test.rsplit("::").next().unwrap().split('_').next().unwrap().to_owned();
+    let folder = format!("{}/fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+    let file = format!("{folder}/{vector}-{version}");
+    let seed = [&[key.0 as u8, version as u8], rest].concat();
+    if std::env::var_os("DOWNSPOUT_REWRITE").is_some() {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(&file, &seed).unwrap();
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), seed, "run it again with DOWNSPOUT_REWRITE=1");
+}
+
 /// Reads a request both ways, by its type and by its header, and writes it back both ways.
 fn request<R: Request + 'static>(version: i16, correlation_id: i32, text: &str) -> R {
     let bytes = hex(text);
@@ -37,6 +51,7 @@ fn request<R: Request + 'static>(version: i16, correlation_id: i32, text: &str) 
     assert_eq!(any.header, expected);
     assert_eq!(any.message.downcast_ref::<R>(), Some(&request));
     assert!(bytes.ends_with(&any.message.encode().unwrap()));
+    seed("requests", R::KEY, version, &any.message.encode().unwrap());
     request
 }
 
@@ -53,6 +68,7 @@ where
     assert_eq!((any.correlation_id, any.message.version().number), (correlation_id, version));
     assert_eq!(any.message.downcast_ref::<R::Response>(), Some(&response));
     assert!(bytes.ends_with(&any.message.encode().unwrap()));
+    seed("responses", R::KEY, asked, &body(&bytes));
     response
 }
 
