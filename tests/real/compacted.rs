@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::corpus::{self, Entry, THEN};
 use crate::harness::{Result, Seen, Send, wait_for};
 use crate::stage::Stage;
+use crate::{raw, reads, record};
+use downspout::records::Isolation;
 
 pub const TOPIC: &str = "compacted";
 
@@ -23,9 +25,7 @@ impl Expected {
 
 /// Writes keys again and again and waits until the log cleaner has removed what is outdated.
 pub fn produce(stage: &mut Stage) -> Result<Expected> {
-    // Segments of less than a MiB need the internal name from 4.0 on.
-    let segment =
-        if stage.release.since(&[4]) { "internal.segment.bytes=16384" } else { "segment.bytes=16384" };
+    let segment = stage.release.small_segments();
     let config = ["cleanup.policy=compact", "min.cleanable.dirty.ratio=0.01", segment];
     stage.driver.create_topic(&stage.kafka, TOPIC, 1, &config)?;
     for codec in ["none", "gzip"] {
@@ -65,6 +65,8 @@ pub fn produce(stage: &mut Stage) -> Result<Expected> {
         std::thread::sleep(Duration::from_millis(100)); // the pace of asking
         Ok((seen.len() == newest_keys).then_some(seen))
     })?;
+    let oldest = stage.kafka.partition_dir(0, TOPIC, 0).join("00000000000000000000.log");
+    record::records(stage.release, "compacted", &std::fs::read(oldest).map_err(|e| e.to_string())?)?;
     Ok(expected)
 }
 
@@ -82,4 +84,10 @@ pub fn own_consumer(expected: &Expected) -> Result<()> {
         next = seen.offset + 1;
     }
     if holes < 10 { Err(format!("only {holes} holes")) } else { Ok(()) }
+}
+
+/// Our decoder finds what the release's own consumer does, with the times and all.
+pub fn our_decoder(stage: &Stage, expected: &Expected) -> Result<()> {
+    let seen = raw::read(stage, TOPIC, 0, expected.end(), Isolation::ReadCommitted)?;
+    reads::same_records("our decoder", &expected.left, &seen)
 }

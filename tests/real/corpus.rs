@@ -1,6 +1,7 @@
 //! What a release's own producer is made to write: one topic per codec, with every kind of key, value and header.
 
 use crate::harness::{Produced, Release, Result, Send};
+use crate::record;
 use crate::stage::Stage;
 
 /// A topic of the corpus, and per partition the records in order of their offsets.
@@ -28,7 +29,33 @@ pub fn produce(stage: &mut Stage) -> Result<Vec<Topic>> {
     if stage.release.has_timestamps() {
         topics.push(append_time(stage)?);
     }
+    if record::dir().is_some() {
+        for codec in stage.release.codecs() {
+            topics.push(small(stage, codec)?);
+        }
+    }
     Ok(topics)
+}
+
+/// For recording: two sets of every kind of record, in few bytes.
+fn small(stage: &mut Stage, codec: &'static str) -> Result<Topic> {
+    let name = format!("small-{codec}");
+    stage.driver.create_topic(&stage.kafka, &name, 2, &[])?;
+    stage.driver.producer(codec, &[&format!("compression.type={codec}")])?;
+    let mut partitions = vec![Vec::new(); 2];
+    let short = |value: &Option<Vec<u8>>| value.as_ref().is_none_or(|bytes| bytes.len() <= 100);
+    for mut records in odd(stage.release) {
+        records.retain(|record| short(&record.value) && record.headers.iter().all(|(_, value)| short(value)));
+        for partition in 0..2 {
+            // Partition 1 is for down-conversion, which 0.11 can't do with headers.
+            records.retain(|record| partition == 0 || record.headers.is_empty());
+            records.iter_mut().for_each(|record| record.partition = partition);
+            let sent = stage.driver.send(codec, &name, &records)?;
+            place(&mut partitions[partition as usize], sent, stage.release);
+        }
+    }
+    stage.driver.close(codec)?;
+    Ok(Topic { name, partitions })
 }
 
 /// A topic whose broker sets the time (KIP-32): the producer's is lost, and one time stands for a whole batch.

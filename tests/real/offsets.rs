@@ -24,8 +24,7 @@ pub fn times() -> Vec<i64> {
 /// Writes records one second apart, several to a batch, over several segments; the first ones are deleted where the
 /// release can do that.
 pub fn produce(stage: &mut Stage) -> Result<Vec<Entry>> {
-    let segment =
-        if stage.release.since(&[4]) { "internal.segment.bytes=16384" } else { "segment.bytes=16384" };
+    let segment = stage.release.small_segments();
     let config: &[&str] = if stage.release.since(&[0, 8, 1]) { &[segment] } else { &[] };
     stage.driver.create_topic(&stage.kafka, TOPIC, 1, config)?;
     stage.driver.producer("times", &[])?;

@@ -29,6 +29,19 @@ pub fn compare(place: &str, expected: &[Entry], seen: &[Seen]) -> Result<()> {
     Ok(())
 }
 
+/// Two readers saw the same, to the last byte.
+pub fn same_records(who: &str, expected: &[Seen], seen: &[Seen]) -> Result<()> {
+    for (expected, seen) in expected.iter().zip(seen) {
+        if expected != seen {
+            return Err(format!("{who}: expected {}, found {}", short(expected), short(seen)));
+        }
+    }
+    if expected.len() != seen.len() {
+        return Err(format!("{who}: expected {} records, found {}", expected.len(), seen.len()));
+    }
+    Ok(())
+}
+
 /// A record is the one that was written. Where no time is expected, any will do.
 pub fn same(entry: &Entry, seen: &Seen) -> Result<()> {
     let same = entry.offset == seen.offset

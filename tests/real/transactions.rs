@@ -2,8 +2,8 @@
 
 use crate::corpus::{self, Entry, THEN};
 use crate::harness::{Result, Send};
-use crate::reads;
 use crate::stage::Stage;
+use crate::{reads, record};
 
 pub const TOPIC: &str = "transactions";
 
@@ -71,6 +71,9 @@ pub fn produce(stage: &mut Stage) -> Result<Expected> {
     let mut open = Vec::new();
     step!("b" 2 => open);
     step!("plain" 1 => open);
+
+    let log = stage.kafka.partition_dir(0, TOPIC, 0).join("00000000000000000000.log");
+    record::records(release, "transactions", &std::fs::read(log).map_err(|e| e.to_string())?)?;
 
     let last_stable = open[0].offset;
     let end = open.last().map_or(0, |last| last.offset + 1);

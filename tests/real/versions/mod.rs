@@ -83,7 +83,7 @@ pub fn only<T: std::fmt::Debug>(list: &[T]) -> Result<&T> {
 }
 
 /// The versions a broker takes, as it tells; before 0.10 as its source has them.
-fn ranges(release: &Release, connection: &mut Pinned) -> Result<BTreeMap<ApiKey, Versions>> {
+pub fn ranges(release: &Release, connection: &mut Pinned) -> Result<BTreeMap<ApiKey, Versions>> {
     if release.since(&[0, 10]) {
         let told = connection.answer(&ApiVersionsRequest::default(), 0)?;
         fine("ApiVersions 0", told.error_code)?;

@@ -6,10 +6,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::Bytes;
-use downspout::protocol::{Request, decode_response, encode_request, encode_response};
+use downspout::protocol::{Api, Request, decode_response, encode_request, encode_response};
 
 use super::second_opinion::SecondOpinion;
 use crate::harness::{Release, Result, wait_for};
+use crate::record;
 
 pub struct Pinned {
     stream: TcpStream,
@@ -63,6 +64,9 @@ impl Pinned {
             return Err(format!("written again, {response:?} is {:02x?}, not {}", &written[4..], hex()));
         }
         response.compare(&frame, version).map_err(|e| format!("second opinion: {e}: {}", hex()))?;
+        if let Some(api) = Api::of(R::KEY) {
+            record::response(self.release, api.name, version, &frame)?;
+        }
         Ok(response)
     }
 

@@ -62,8 +62,11 @@ fn produce(pins: &mut Pins<'_>, version: i16, written: &mut Vec<Entry>) -> Resul
             topic_data: vec![ProduceTopic { name, topic_id, partition_data }],
             ..ProduceRequest::default()
         };
-        let told = pins.connection.answer(&request, version)?;
-        let told = only(&only(&told.responses)?.partition_responses)?;
+        // 3, 6: a new topic is in the metadata a moment before its leader knows that it leads.
+        let told = pins.connection.answer_when(&request, version, |told| {
+            let told = told.responses[0].partition_responses[0].clone();
+            (![3, 6].contains(&told.error_code.0)).then_some(told)
+        })?;
         fine(codec.name(), told.error_code)?;
         assert_eq!(told.base_offset, base);
         assert_eq!(told.log_append_time_ms, -1, "the topic keeps the producer's time");

@@ -8,7 +8,7 @@ use downspout::records::{Isolation, ReadOptions, RecordSet};
 use super::{Pins, fine, only};
 use crate::corpus::{Entry, THEN};
 use crate::harness::Result;
-use crate::{offsets, reads, transactions};
+use crate::{offsets, reads, record, transactions};
 
 pub fn all(pins: &mut Pins<'_>) -> Result<()> {
     pins.each::<ApiVersionsRequest>(api_versions)?;
@@ -147,9 +147,10 @@ fn fetch(pins: &mut Pins<'_>, version: i16) -> Result<()> {
         _ => 2,
     };
     let magic = pins.stage.release.magic().min(newest_magic);
+    let newest = pins.newest::<FetchRequest>();
     for at in 0..pins.stage.topics.len() {
         let name = pins.stage.topics[at].name.clone();
-        if name == "corpus-zstd" && version < 4 {
+        if name.ends_with("zstd") && version < 4 {
             continue; // see below
         }
         // 0.11's down-conversion fails on records with headers, which stand in partition 0.
@@ -159,6 +160,12 @@ fn fetch(pins: &mut Pins<'_>, version: i16) -> Result<()> {
             let found = only(&only(&response.responses)?.partitions)?;
             let entries = &pins.stage.topics[at].partitions[partition as usize];
             fetched(found, entries, magic).map_err(|e| format!("{name} {partition}: {e}"))?;
+            if let Some(codec) =
+                name.strip_prefix("small-").filter(|_| partition == 0 && Some(version) == newest)
+            {
+                let set = found.records.as_deref().unwrap_or_default();
+                record::records(pins.stage.release, &format!("magic-{magic}-{codec}"), set)?;
+            }
         }
     }
     // Down-conversion refuses zstd (KIP-110). From Fetch 4 on zstd comes as it is, also before 10, the first version
