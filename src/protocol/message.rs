@@ -9,7 +9,7 @@ use crate::wire::{DecodeError, EncodeError, Problem, Reader, Writer};
 pub trait Message: Field + fmt::Debug + Send + Sync {
     /// Its fields, in wire order.
     const FIELDS: &'static [FieldSpec];
-    /// Its name, as Kafka's own definitions have it.
+    /// Its name; a request or response has the one of Kafka's own definitions.
     const NAME: &'static str;
 }
 

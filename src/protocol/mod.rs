@@ -3,7 +3,8 @@
 //! A message is a table of fields, one line each with the versions that carry it (see `message!`);
 //! reading, writing, defaults, and the description used by `downspout decode` all come from that
 //! one line. A request names its key, its versions, its first flexible version and its response by
-//! type ([`Request`]), so that an answer cannot be taken for another.
+//! type ([`Request`]), so that an answer cannot be taken for another. [`APIS`] lists them all with
+//! the first broker of each version; [`any`] reads one whose API is known only at run time.
 
 #[macro_use]
 mod message;
