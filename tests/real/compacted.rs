@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::corpus::{self, Entry, THEN};
 use crate::harness::{Result, Seen, Send, wait_for};
 use crate::stage::Stage;
-use crate::{raw, reads, record};
+use crate::{cli, raw, reads, record};
 use downspout::records::Isolation;
 
 pub const TOPIC: &str = "compacted";
@@ -86,8 +86,9 @@ pub fn own_consumer(expected: &Expected) -> Result<()> {
     if holes < 10 { Err(format!("only {holes} holes")) } else { Ok(()) }
 }
 
-/// Our decoder finds what the release's own consumer does, with the times and all.
-pub fn our_decoder(stage: &Stage, expected: &Expected) -> Result<()> {
+/// We find what the release's own consumer does, with the times and all.
+pub fn ours(stage: &Stage, expected: &Expected) -> Result<()> {
     let seen = raw::read(stage, TOPIC, 0, expected.end(), Isolation::ReadCommitted)?;
-    reads::same_records("our decoder", &expected.left, &seen)
+    reads::same_records("our decoder", &expected.left, &seen)?;
+    cli::same(stage, TOPIC, &expected.left, &[])
 }

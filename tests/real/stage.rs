@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::harness::{Driver, Kafka, LeftOut, Options, Prepared, Release, Result};
 use crate::reads;
-use crate::{compacted, corpus, offsets, transactions, upgraded, versions};
+use crate::{cli, compacted, corpus, offsets, transactions, upgraded, versions};
 
 /// What the checks of a release share.
 pub struct Stage {
@@ -36,14 +36,17 @@ pub fn run(name: &str) {
         Ok(())
     });
     report.check("its own consumer reads the corpus", || reads::own_consumer(&mut stage));
+    report.check("downspout consume reads the corpus", || cli::corpus(&stage));
     report.check("offsets", || {
         let entries = offsets::produce(&mut stage)?;
-        offsets::own_expectations(&mut stage, &entries)
+        offsets::own_expectations(&mut stage, &entries)?;
+        offsets::ours(&mut stage)
     });
     if release.has_transactions() {
         report.check("transactions", || {
             let expected = transactions::produce(&mut stage)?;
             transactions::own_consumer(&mut stage, &expected)?;
+            transactions::ours(&stage, &expected)?;
             stage.transactions = Some(expected);
             Ok(())
         });
@@ -53,7 +56,7 @@ pub fn run(name: &str) {
         report.check("compacted", || {
             let expected = compacted::produce(&mut stage)?;
             compacted::own_consumer(&expected)?;
-            compacted::our_decoder(&stage, &expected)
+            compacted::ours(&stage, &expected)
         });
     }
     if release.since(&[0, 10]) {

@@ -3,7 +3,7 @@
 use crate::corpus::{self, Entry, THEN};
 use crate::harness::{Result, Send};
 use crate::stage::Stage;
-use crate::{reads, record};
+use crate::{cli, reads, record};
 
 pub const TOPIC: &str = "transactions";
 
@@ -88,4 +88,15 @@ pub fn own_consumer(stage: &mut Stage, expected: &Expected) -> Result<()> {
     reads::compare("read_committed", &expected.committed, &seen)?;
     let seen = stage.driver.read(TOPIC, 0, 0, expected.end, false)?;
     reads::compare("read_uncommitted", &expected.uncommitted, &seen)
+}
+
+/// So does `downspout consume`, which stops before what is not decided.
+pub fn ours(stage: &Stage, expected: &Expected) -> Result<()> {
+    for (isolation, entries) in
+        [("read_committed", &expected.committed), ("read_uncommitted", &expected.uncommitted)]
+    {
+        let seen = cli::consume(stage, TOPIC, &["--isolation", isolation])?.remove(&0).unwrap_or_default();
+        reads::compare(&format!("downspout consume, {isolation}"), entries, &seen)?;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::corpus::{self, Entry, THEN};
 use crate::harness::{Result, Seen, Send, wait_for};
 use crate::stage::Stage;
-use crate::{raw, reads, record};
+use crate::{cli, raw, reads, record};
 use downspout::records::Isolation;
 
 pub const TOPIC: &str = "upgraded";
@@ -41,7 +41,8 @@ pub fn all(stage: &mut Stage) -> Result<()> {
     let seen = raw::read(stage, TOPIC, 0, end, Isolation::ReadCommitted)?;
     let expected: Vec<Seen> = expected.into_iter().map(without_no_time).collect();
     let seen: Vec<Seen> = seen.into_iter().map(without_no_time).collect();
-    reads::same_records("our decoder", &expected, &seen)
+    reads::same_records("our decoder", &expected, &seen)?;
+    cli::same(stage, TOPIC, &expected, &[])
 }
 
 /// Java says −1 of type NoTimestampType where there is no time.

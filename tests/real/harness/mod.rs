@@ -19,5 +19,5 @@ mod zookeeper;
 
 pub use broker::{Kafka, Options, Prepared};
 pub use driver::{Driver, Produced, Seen, Send};
-pub use process::{LeftOut, Result, wait_for};
+pub use process::{LeftOut, Process, Result, wait_for};
 pub use release::{Mode, RELEASES, Release};
