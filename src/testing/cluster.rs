@@ -9,6 +9,7 @@ use super::core::{Core, Seen};
 use super::entry::entries;
 use super::state::{Partition, State};
 use super::{Fault, Log};
+use crate::error::{Error, Result};
 use crate::protocol::ErrorCode;
 
 /// The ends of a partition's log.
@@ -23,8 +24,6 @@ pub struct LogOffsets {
     /// Offset after the last one.
     pub end: i64,
 }
-
-type Result<T> = std::result::Result<T, ErrorCode>;
 
 impl Core {
     /// Creates a topic, or replaces one by a new one of the same name with a new id.
@@ -43,6 +42,7 @@ impl Core {
     pub fn append(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<i64> {
         let wall_ms = self.wall_ms();
         append(&mut self.state, topic, partition, set, wall_ms)
+            .map_err(|code| refused(code, topic, partition))
     }
 
     /// Puts entries into the log as they are, with the offsets that they carry and without a look at
@@ -50,8 +50,9 @@ impl Core {
     pub fn store(&mut self, topic: &str, partition: i32, set: &Bytes) -> Result<()> {
         let wall_ms = self.wall_ms();
         let segment_bytes = self.state.settings.segment_bytes;
+        let entries = entries(set).map_err(|code| refused(code, topic, partition))?;
         let partition = self.partition(topic, partition)?;
-        for entry in entries(set)? {
+        for entry in entries {
             partition.log.push(entry, partition.epoch, wall_ms, segment_bytes);
         }
         self.state.changes += 1;
@@ -60,7 +61,7 @@ impl Core {
 
     /// Where a partition's log begins and ends.
     pub fn offsets(&self, topic: &str, partition: i32) -> Result<LogOffsets> {
-        let found = self.state.partition(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let found = self.state.partition(topic, partition).ok_or_else(|| unknown(topic, partition))?;
         let log = &found.log;
         Ok(LogOffsets {
             start: log.start(),
@@ -169,8 +170,16 @@ impl Core {
     /// A partition about to be changed: whoever waits for a change looks again.
     fn partition(&mut self, topic: &str, partition: i32) -> Result<&mut Partition> {
         self.state.changes += 1;
-        self.state.partition_mut(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+        self.state.partition_mut(topic, partition).ok_or_else(|| unknown(topic, partition))
     }
+}
+
+fn refused(code: ErrorCode, topic: &str, partition: i32) -> Error {
+    Error::broker_code(code).with_topic(topic).with_partition(partition)
+}
+
+fn unknown(topic: &str, partition: i32) -> Error {
+    refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, topic, partition)
 }
 
 /// Appends a produced set; gives the first offset.
@@ -180,7 +189,7 @@ pub(crate) fn append(
     partition: i32,
     set: &Bytes,
     wall_ms: i64,
-) -> Result<i64> {
+) -> std::result::Result<i64, ErrorCode> {
     let segment_bytes = state.settings.segment_bytes;
     let found = state.partition_mut(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let first = found.log.end();

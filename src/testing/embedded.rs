@@ -16,7 +16,9 @@ use super::core::Core;
 use super::endless::Endless;
 use super::shell::{Clock, Shared};
 use super::{Fault, Log, Release, Settings};
-use crate::protocol::{ApiKey, ErrorCode};
+use crate::error::Result;
+use crate::net::{BoxFuture, BrokerAddress, ByteStream, Connector};
+use crate::protocol::ApiKey;
 
 /// Bytes that an in-memory connection holds in each direction.
 const DUPLEX_BYTES: usize = 64 * 1024;
@@ -58,7 +60,7 @@ struct Server {
 pub struct Builder {
     settings: Settings,
     topics: Vec<(String, i32)>,
-    endless: Vec<(String, i32, Bytes)>,
+    endless: Vec<(String, i32, Endless)>,
     ports: Vec<u16>,
 }
 
@@ -84,7 +86,7 @@ impl EmbeddedBroker {
     }
 
     /// Appends a record set as a producer's request would; gives its first offset.
-    pub fn append(&self, topic: &str, partition: i32, set: &Bytes) -> Result<i64, ErrorCode> {
+    pub fn append(&self, topic: &str, partition: i32, set: &Bytes) -> Result<i64> {
         self.with(|cluster| cluster.append(topic, partition, set))
     }
 
@@ -104,18 +106,43 @@ impl EmbeddedBroker {
         self.shared.with(work)
     }
 
+    /// Connects clients to this cluster without sockets, whatever way it is served; each stream is
+    /// served by a task of the runtime that connects.
+    pub fn connector(&self) -> InMemoryConnector {
+        InMemoryConnector { shared: self.shared.clone(), addresses: self.addresses.clone() }
+    }
+
     /// A connection in memory to the broker with this `host:port`, served by a task of the current
     /// runtime; refused if there is no such broker or it is down.
     pub fn connect_in_memory(&self, address: &str) -> io::Result<DuplexStream> {
-        let index = self.addresses.iter().position(|known| known == address);
-        let node = index.and_then(|index| i32::try_from(index + 1).ok()).ok_or(io::ErrorKind::NotFound)?;
-        if !self.with(|cluster| cluster.is_up(node)) {
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
-        tokio::spawn(self.shared.clone().serve(node, ours));
-        Ok(theirs)
+        connect_in_memory(&self.shared, &self.addresses, address)
     }
+}
+
+/// Connects to an embedded cluster without sockets; see [`EmbeddedBroker::connector`].
+#[derive(Debug, Clone)]
+pub struct InMemoryConnector {
+    shared: Arc<Shared>,
+    addresses: Vec<String>,
+}
+
+impl Connector for InMemoryConnector {
+    fn connect<'a>(&'a self, broker: &'a BrokerAddress) -> BoxFuture<'a, io::Result<Box<dyn ByteStream>>> {
+        let stream = connect_in_memory(&self.shared, &self.addresses, &broker.to_string());
+        let stream = stream.map(|stream| Box::new(stream) as Box<dyn ByteStream>);
+        Box::pin(std::future::ready(stream))
+    }
+}
+
+fn connect_in_memory(shared: &Arc<Shared>, addresses: &[String], address: &str) -> io::Result<DuplexStream> {
+    let index = addresses.iter().position(|known| known == address);
+    let node = index.and_then(|index| i32::try_from(index + 1).ok()).ok_or(io::ErrorKind::NotFound)?;
+    if !shared.with(|cluster| cluster.is_up(node)) {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
+    tokio::spawn(shared.clone().serve(node, ours));
+    Ok(theirs)
 }
 
 impl Builder {
@@ -141,10 +168,14 @@ impl Builder {
     /// 2⁶⁰, for measuring how fast a client is.
     ///
     /// Fetches from such topics alone are answered at once, with whole entries up to the limits and
-    /// whatever the release; faults do not touch them. Wrappers of magic 0 cannot stand in the set.
-    pub fn endless_topic(mut self, name: &str, partitions: i32, set: Bytes) -> Self {
-        self.endless.push((name.to_owned(), partitions, set));
-        self
+    /// whatever the release; faults do not touch them.
+    ///
+    /// # Errors
+    ///
+    /// A set that is empty, damaged, or holds a wrapper of magic 0, whose offsets are compressed.
+    pub fn endless_topic(mut self, name: &str, partitions: i32, set: &Bytes) -> io::Result<Self> {
+        self.endless.push((name.to_owned(), partitions, Endless::new(set)?));
+        Ok(self)
     }
 
     /// Whether asking for a topic that does not exist creates it (by default it does, as with real
@@ -185,7 +216,7 @@ impl Builder {
             addresses.push(address.to_string());
             listeners.push((node.id, listener));
         }
-        let shared = Shared::new(core, Clock::Real(Instant::now()), self.endless()?);
+        let shared = Shared::new(core, Clock::Real(Instant::now()), self.endless_topics());
         let (stop, stopped) = oneshot::channel();
         let served = shared.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -205,11 +236,11 @@ impl Builder {
 
     /// The cluster without sockets: [`EmbeddedBroker::connect_in_memory`] is the way in, and the
     /// current runtime's clock, which may be paused, is its clock.
-    pub fn in_memory(self) -> io::Result<EmbeddedBroker> {
+    pub fn in_memory(self) -> EmbeddedBroker {
         let core = self.core();
         let addresses = core.state.nodes.iter().map(|node| format!("{}:{}", node.host, node.port)).collect();
-        let shared = Shared::new(core, Clock::Runtime(tokio::time::Instant::now()), self.endless()?);
-        Ok(EmbeddedBroker { shared, addresses, _server: None })
+        let shared = Shared::new(core, Clock::Runtime(tokio::time::Instant::now()), self.endless_topics());
+        EmbeddedBroker { shared, addresses, _server: None }
     }
 
     fn core(&self) -> Core {
@@ -225,9 +256,8 @@ impl Builder {
         core
     }
 
-    fn endless(&self) -> io::Result<BTreeMap<String, Endless>> {
-        let sets = self.endless.iter().map(|(name, _, set)| Ok((name.clone(), Endless::new(set)?)));
-        sets.collect()
+    fn endless_topics(&self) -> BTreeMap<String, Endless> {
+        self.endless.iter().map(|(name, _, endless)| (name.clone(), endless.clone())).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn endless(release: Release, set: &Bytes) -> EmbeddedBroker {
-    EmbeddedBroker::builder().release(release).endless_topic("t", 2, set.clone()).start().unwrap()
+    EmbeddedBroker::builder().release(release).endless_topic("t", 2, set).unwrap().start().unwrap()
 }
 
 fn offsets(set: &[u8]) -> Vec<i64> {

@@ -31,14 +31,15 @@ fn every_release_returns_what_was_stored_byte_for_byte() {
 #[test]
 fn appended_batches_get_the_next_offsets_and_the_leader_epoch() {
     let broker = broker(Release::V4_4);
-    assert_eq!(broker.append("t", 0, &hex(F12)), Ok(0));
-    assert_eq!(broker.append("t", 0, &hex(F12)), Ok(2));
+    assert_eq!(broker.append("t", 0, &hex(F12)).unwrap(), 0);
+    assert_eq!(broker.append("t", 0, &hex(F12)).unwrap(), 2);
     let answer = Client::to(&broker).ask(12, fetch(&[(0, 3)], 1_000));
     assert_eq!(records(&answer, 0)[..8], [0, 0, 0, 0, 0, 0, 0, 2]);
     assert_eq!(records(&answer, 0)[8..], hex(F12)[8..]);
     let mut broken = hex(F12).to_vec();
     broken[70] ^= 1;
-    assert_eq!(broker.append("t", 0, &broken.into()), Err(ErrorCode(2)));
+    let refused = broker.append("t", 0, &broken.into()).unwrap_err();
+    assert_eq!(refused.code(), Some(ErrorCode::CORRUPT_MESSAGE));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::fault::Injected;
 use super::state::{Partition, State};
 use crate::protocol as p;
 use crate::protocol::{ApiKey, Request, RequestHeader};
-use crate::wire::{DecodeError, Reader};
+use crate::wire::{DecodeError, Problem, Reader};
 
 /// A request being answered: who was asked, by which version, when.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +127,12 @@ fn decode<R: Request>(header: &RequestHeader, frame: &Bytes, version: i16) -> Re
     let lenient = || -> Result<R, DecodeError> {
         let mut reader = Reader::of_frame(frame, "header");
         RequestHeader::read(&mut reader)?;
-        R::read(&mut reader, R::version(version))
+        match R::read(&mut reader, R::version(version)) {
+            // A negative count, which is what another version's field may look like, was taken for
+            // "no topics"; only Metadata looked at it.
+            Err(DecodeError { problem: Problem::Null, .. }) if R::KEY != ApiKey::METADATA => Ok(R::default()),
+            read => read,
+        }
     };
     let decoded = if version == header.request_api_version {
         p::decode_request::<R>(frame).map(|(_, request)| request)
