@@ -9,6 +9,7 @@ mod generated;
 mod reading;
 mod usage;
 mod vectors;
+mod writing;
 
 use std::io::Write;
 use std::process::{Command, Stdio};

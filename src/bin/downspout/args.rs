@@ -9,6 +9,7 @@ use crate::exit::EXIT_CODES;
 use crate::man::ManArgs;
 use crate::metadata::MetadataArgs;
 use crate::offsets::OffsetsArgs;
+use crate::produce::ProduceArgs;
 
 /// Reads and writes Kafka, every broker from 0.8.0 to 4.4.
 #[derive(Debug, Parser)]
@@ -23,6 +24,7 @@ pub(crate) enum Command {
     Metadata(MetadataArgs),
     Offsets(OffsetsArgs),
     Consume(ConsumeArgs),
+    Produce(ProduceArgs),
     Decode(DecodeArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

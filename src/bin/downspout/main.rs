@@ -14,6 +14,7 @@ mod metadata;
 mod near;
 mod offsets;
 mod output;
+mod produce;
 mod progress;
 mod properties;
 mod record_json;
@@ -44,6 +45,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Metadata(args) => block_on(metadata::run(&args)),
         Command::Offsets(args) => block_on(offsets::run(&args)),
         Command::Consume(args) => block_on(consume::run(&args)),
+        Command::Produce(args) => block_on(produce::run(&args)),
         Command::Decode(args) => decode::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -1,6 +1,6 @@
 //! A progress bar on stderr, for when stdout goes somewhere else.
 
-use std::io::{IsTerminal, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
@@ -55,8 +55,8 @@ impl Progress {
     /// Says something on stderr without tearing the bar.
     pub(crate) fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| write_line(line)),
-            None => write_line(line),
+            Some(bar) => bar.suspend(|| say(line)),
+            None => say(line),
         }
     }
 
@@ -68,8 +68,8 @@ impl Progress {
     }
 }
 
-fn write_line(line: &str) {
-    use std::io::Write;
+/// Says something on stderr.
+pub(crate) fn say(line: &str) {
     // Nobody is left to tell when stderr is gone.
     let _ = writeln!(stderr(), "downspout: {line}");
 }
