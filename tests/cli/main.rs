@@ -5,6 +5,7 @@
 mod bombs;
 mod decode_frames;
 mod decode_records;
+mod demo;
 mod generated;
 mod reading;
 mod usage;

@@ -5,6 +5,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::completions::CompletionsArgs;
 use crate::consume::ConsumeArgs;
 use crate::decode::DecodeArgs;
+use crate::demo::DemoArgs;
 use crate::exit::EXIT_CODES;
 use crate::man::ManArgs;
 use crate::metadata::MetadataArgs;
@@ -26,6 +27,7 @@ pub(crate) enum Command {
     Consume(ConsumeArgs),
     Produce(ProduceArgs),
     Decode(DecodeArgs),
+    Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

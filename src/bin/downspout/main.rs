@@ -6,6 +6,7 @@ mod completions;
 mod connect;
 mod consume;
 mod decode;
+mod demo;
 mod escape;
 mod exit;
 mod input;
@@ -47,6 +48,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Consume(args) => block_on(consume::run(&args)),
         Command::Produce(args) => block_on(produce::run(&args)),
         Command::Decode(args) => decode::run(args),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

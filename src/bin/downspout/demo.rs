@@ -1,0 +1,259 @@
+//! `downspout demo`: a broker inside this process, a topic written to it, and what comes back.
+
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+use downspout::client::blocking::SimpleConsumer;
+use downspout::client::{Fetch, FetchedPartition};
+use downspout::records::{Codec, Magic, NewHeader, NewRecord, Record, RecordSetWriter, WriteError};
+use downspout::testing::{EmbeddedBroker, Release};
+
+use crate::exit::{Exit, Failure};
+
+const TOPIC: &str = "clicks";
+
+/// Read a topic from a broker inside this process, and show what comes
+///
+/// Nothing has to be installed or running: the broker is the one that Downspout's own tests use. It
+/// can be any release: try --release 0.8.2, whose messages have neither timestamps nor headers.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The release of Kafka that the broker behaves as, from 0.8.0 on
+    #[arg(long, value_name = "RELEASE", default_value_t = Release::LATEST)]
+    release: Release,
+}
+
+/// A record as it is written.
+struct Click {
+    key: Option<&'static str>,
+    value: Option<&'static str>,
+    headers: &'static [(&'static str, &'static str)],
+}
+
+/// What is written: one batch per row, with its partition and codec.
+const WRITTEN: &[(i32, Codec, &[Click])] = &[
+    (
+        0,
+        Codec::None,
+        &[
+            click("alice", "/", &[("trace", "4bf92f35"), ("device", "phone")]),
+            click("alice", "/cart", &[("trace", "4bf92f36")]),
+        ],
+    ),
+    (0, Codec::Gzip, &[click("dave", "/", &[]), click("dave", "/search?q=kafka", &[])]),
+    (1, Codec::Snappy, &[click("bob", "/", &[("trace", "a3ce929d")]), click("bob", "/help", &[])]),
+    // A tombstone, as in a compacted topic: the key with nothing any more.
+    (1, Codec::None, &[Click { key: Some("bob"), value: None, headers: &[] }]),
+    (2, Codec::Lz4, &[click("carol", "/", &[]), click("carol", "/größe", &[])]),
+    (2, Codec::Zstd, &[Click { key: None, value: Some("/robots.txt"), headers: &[] }]),
+];
+
+const fn click(
+    key: &'static str,
+    value: &'static str,
+    headers: &'static [(&'static str, &'static str)],
+) -> Click {
+    Click { key: Some(key), value: Some(value), headers }
+}
+
+/// 2026-01-01T09:00:00Z, the time of the first click; one follows every second.
+const FIRST_CLICK_MS: i64 = 1_767_258_000_000;
+
+pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
+    let broker = start(args.release).map_err(failed)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    show(&broker, args.release, &mut out)?;
+    out.flush().map_err(Failure::output)?;
+    Ok(Exit::Ok)
+}
+
+/// A broker with the topic in it.
+fn start(release: Release) -> Result<EmbeddedBroker, Box<dyn std::error::Error>> {
+    let partitions = WRITTEN.iter().map(|(partition, ..)| partition + 1).max().unwrap_or(1);
+    let broker = EmbeddedBroker::builder().release(release).topic(TOPIC, partitions).start()?;
+    let mut time = FIRST_CLICK_MS;
+    for (partition, codec, clicks) in WRITTEN {
+        broker.append(TOPIC, *partition, &batch(release, *codec, clicks, time)?)?;
+        time += 1_000 * clicks.len() as i64;
+    }
+    Ok(broker)
+}
+
+/// A record set in the format of the release.
+fn batch(release: Release, codec: Codec, clicks: &[Click], time: i64) -> Result<bytes::Bytes, WriteError> {
+    let magic = format(release);
+    let mut set = RecordSetWriter::new(magic).codec(known(codec, release));
+    for (click, timestamp) in clicks.iter().zip((time..).step_by(1_000)) {
+        let headers: Vec<NewHeader<'_>> =
+            click.headers.iter().map(|(key, value)| (key.as_bytes(), Some(value.as_bytes()))).collect();
+        set.push(NewRecord {
+            offset: None,
+            timestamp: Some(timestamp),
+            key: click.key.map(str::as_bytes),
+            value: click.value.map(str::as_bytes),
+            headers: if magic == Magic::V2 { &headers } else { &[] },
+        })?;
+    }
+    set.finish()
+}
+
+fn format(release: Release) -> Magic {
+    match release.magic() {
+        0 => Magic::V0,
+        1 => Magic::V1,
+        _ => Magic::V2,
+    }
+}
+
+/// The codec, or gzip where the release does not know it yet.
+fn known(codec: Codec, release: Release) -> Codec {
+    match codec {
+        Codec::Lz4 if release < Release::V0_8_2 => Codec::Gzip,
+        Codec::Zstd if release < Release::V2_1 => Codec::Gzip,
+        codec => codec,
+    }
+}
+
+/// Reads the topic back, a line a record, and says what it was in the end.
+fn show(broker: &EmbeddedBroker, release: Release, out: &mut impl Write) -> Result<(), Failure> {
+    writeln!(out, "Kafka {release} is up inside this process, on {}. Read from it:\n", broker.addr())
+        .map_err(Failure::output)?;
+    let consumer = SimpleConsumer::connect(broker.addr()).map_err(failed)?;
+    let mut batches = Vec::new();
+    let mut expected =
+        WRITTEN.iter().flat_map(|(partition, _, clicks)| clicks.iter().map(|it| (*partition, it)));
+    let mut count = 0;
+    let mut spoken = 0;
+    let partitions = WRITTEN.iter().map(|(partition, ..)| *partition);
+    let mut partitions: Vec<i32> = partitions.collect();
+    partitions.dedup();
+    for partition in partitions {
+        let mut offset = consumer.earliest_offset(TOPIC, partition).map_err(failed)?;
+        let end = consumer.latest_offset(TOPIC, partition).map_err(failed)?;
+        while offset < end {
+            let fetched = consumer.fetch(Fetch::new(TOPIC, partition, offset)).map_err(failed)?;
+            spoken = fetched.version();
+            let Some(answer) = fetched.partition(TOPIC, partition) else { break };
+            for batch in answer.batches() {
+                let batch = batch.map_err(failed)?;
+                for record in batch.records() {
+                    let record = record.map_err(failed)?;
+                    let right =
+                        expected.next().is_some_and(|(to, click)| to == partition && click.is(&record));
+                    if !right {
+                        let place = format_args!("{TOPIC}/{partition} @{}", record.offset());
+                        return Err(failed(format_args!("{place}: this is not what was written")));
+                    }
+                    writeln!(out, "{}", Line { partition, record: &record }).map_err(Failure::output)?;
+                    count += 1;
+                }
+            }
+            batches.extend(stored(answer));
+            if answer.next_offset() <= offset {
+                break;
+            }
+            offset = answer.next_offset();
+        }
+    }
+    if expected.next().is_some() {
+        return Err(failed("not every record came"));
+    }
+    writeln!(out, "\n{:<10}{:<9}{:>7}  {:<8}format", "partition", "offsets", "bytes", "codec")
+        .map_err(Failure::output)?;
+    batches.iter().try_for_each(|row| writeln!(out, "{row}")).map_err(Failure::output)?;
+    let bytes: usize = batches.iter().map(|row| row.bytes).sum();
+    let rows = batches.len();
+    writeln!(
+        out,
+        "\nAll {count} records came as they were written: {rows} entries, {bytes} bytes, Fetch {spoken}."
+    )
+    .map_err(Failure::output)
+}
+
+fn failed(error: impl fmt::Display) -> Failure {
+    Failure::new(Exit::Found, error)
+}
+
+impl Click {
+    /// Whether this is what came back; formats before magic 2 lose the headers.
+    fn is(&self, record: &Record<'_>) -> bool {
+        let headers = record.headers().into_iter().map(|header| (header.key, header.value));
+        let own = self.headers.iter().map(|(key, value)| (key.as_bytes(), Some(value.as_bytes())));
+        record.key() == self.key.map(str::as_bytes)
+            && record.value() == self.value.map(str::as_bytes)
+            && (record.headers().is_empty() || headers.eq(own))
+    }
+}
+
+/// A record, as one line.
+struct Line<'a> {
+    partition: i32,
+    record: &'a Record<'a>,
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let record = self.record;
+        write!(f, "{TOPIC}/{} @{}", self.partition, record.offset())?;
+        if let Some(timestamp) = record.timestamp() {
+            let seconds = timestamp.div_euclid(1_000).rem_euclid(86_400);
+            write!(f, "  {:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)?;
+        }
+        let text = |bytes: Option<&[u8]>| match bytes {
+            Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            None => "null".to_owned(),
+        };
+        write!(f, "  {} → {}", text(record.key()), text(record.value()))?;
+        let mut before = "  (";
+        for header in record.headers() {
+            write!(f, "{before}{}={}", text(Some(header.key)), text(header.value))?;
+            before = ", ";
+        }
+        if record.headers().is_empty() { Ok(()) } else { f.write_str(")") }
+    }
+}
+
+/// An entry as it lies in the log.
+struct Row {
+    partition: i32,
+    first: i64,
+    last: i64,
+    bytes: usize,
+    codec: &'static str,
+    format: &'static str,
+}
+
+fn stored(answer: &FetchedPartition) -> Vec<Row> {
+    let mut first = answer.offset();
+    let entries = answer.record_set().entries().filter_map(Result::ok);
+    let rows = entries.map(|entry| {
+        let last = entry.next_offset() - 1;
+        let row = Row {
+            partition: answer.partition(),
+            first,
+            last,
+            bytes: entry.bytes().len(),
+            codec: entry.codec().map_or("unknown", Codec::name),
+            format: match entry.magic() {
+                Magic::V0 => "message, magic 0",
+                Magic::V1 => "message, magic 1",
+                Magic::V2 => "batch, magic 2",
+            },
+        };
+        first = last + 1;
+        row
+    });
+    rows.collect()
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let partition = format!("{TOPIC}/{}", self.partition);
+        let offsets = match self.last - self.first {
+            0 => self.first.to_string(),
+            _ => format!("{}–{}", self.first, self.last),
+        };
+        write!(f, "{partition:<10}{offsets:<9}{:>7}  {:<8}{}", self.bytes, self.codec, self.format)
+    }
+}
