@@ -6,6 +6,7 @@ mod bombs;
 mod decode_frames;
 mod decode_records;
 mod demo;
+mod following;
 mod generated;
 mod reading;
 mod usage;
