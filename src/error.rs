@@ -289,6 +289,13 @@ impl Error {
         }
     }
 
+    /// The same place, another story.
+    #[must_use]
+    pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
     /// Names the topic, unless one is named.
     #[must_use]
     pub fn with_topic(mut self, topic: impl Into<String>) -> Self {

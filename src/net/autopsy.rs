@@ -54,7 +54,7 @@ async fn ask(dialer: &Dialer, broker: &BrokerAddress, question: &[u8]) -> Option
 /// Such a listener answers ApiVersions, and closes on anything else before authentication. Asked to
 /// shake hands over a mechanism that is none, it names those it has; others answer that this is not
 /// the place (error 34).
-pub(crate) async fn wants_sasl(dialer: &Dialer, broker: &BrokerAddress) -> Option<Vec<String>> {
+pub(super) async fn wants_sasl(dialer: &Dialer, broker: &BrokerAddress) -> Option<Vec<String>> {
     let ask = async {
         let connection = dialer.open(broker).await?;
         let mut request = Writer::new();

@@ -104,8 +104,13 @@ impl Dialer {
         self.memory.forget(broker);
     }
 
+    /// The mechanisms of a listener that wants SASL; `None` if it does not.
+    pub(crate) async fn wants_sasl(&self, broker: &BrokerAddress) -> Option<Vec<String>> {
+        autopsy::wants_sasl(self, broker).await
+    }
+
     /// Opens a connection, without a word about versions.
-    pub(crate) async fn open(&self, broker: &BrokerAddress) -> Result<Connection> {
+    pub(super) async fn open(&self, broker: &BrokerAddress) -> Result<Connection> {
         let stream = match timeout(self.connect_timeout, self.connector.connect(broker)).await {
             Ok(stream) => stream.map_err(|why| connect_error(broker, why))?,
             Err(_) => return Err(connect_error(broker, std::io::ErrorKind::TimedOut.into())),
@@ -235,7 +240,8 @@ impl Climb<'_> {
     }
 
     fn ask(&mut self, connection: Connection) {
-        let timeout = self.dialer.patience.total;
+        // Longer than all steps together: a late answer counts to the end.
+        let timeout = self.dialer.patience.total * 2;
         self.latest_closed = false;
         self.asks.push(Box::pin(async move {
             let versions = BrokerVersions::advertised(&ask_versions(&connection, timeout).await?);
@@ -265,8 +271,8 @@ impl Climb<'_> {
                 match answer {
                     Ok(connection) => return Poll::Ready(Ok((Heard::Versions, Some(connection)))),
                     Err(why) => {
-                        closed_or_silent(why)?;
-                        self.latest_closed |= was_latest;
+                        let closed = closed_or_silent(why)? == Heard::Closed;
+                        self.latest_closed |= closed && was_latest;
                     }
                 }
             }

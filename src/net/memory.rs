@@ -15,7 +15,7 @@ const LATELY: Duration = Duration::from_secs(10 * 60);
 
 /// Shared by all connections to one cluster. The lock is taken only when connecting.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<Remembered>);
+pub(super) struct Memory(Mutex<Remembered>);
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -55,7 +55,7 @@ impl Memory {
     }
 
     /// Forgets a verdict that turned out wrong.
-    pub(crate) fn forget(&self, broker: &BrokerAddress) {
+    pub(super) fn forget(&self, broker: &BrokerAddress) {
         self.lock().verdicts.remove(broker);
     }
 

@@ -6,6 +6,7 @@
 //! itself (`core`, `ladder`) has no socket and no clock.
 
 mod autopsy;
+mod backoff;
 mod connection;
 mod connector;
 mod core;
@@ -19,6 +20,7 @@ mod negotiation;
 mod throttle;
 mod versions;
 
+pub use backoff::Backoff;
 pub use connection::{Answer, Connection, ConnectionOptions, RawAnswer, RequestOptions};
 pub use connector::{BoxFuture, BrokerAddress, ByteStream, ConnectWith, Connector, TcpConnector};
 pub use dialer::Dialer;
