@@ -1,5 +1,6 @@
 //! Downspout: a Kafka client written from scratch that reads every broker from 0.8.0 to 4.4.
 
+pub mod client;
 pub mod error;
 pub mod net;
 pub mod protocol;
@@ -8,4 +9,5 @@ pub mod records;
 pub mod testing;
 pub mod wire;
 
+pub use client::SimpleConsumer;
 pub use error::{Error, ErrorKind, Fault, Result, Retry};
