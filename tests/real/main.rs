@@ -15,6 +15,7 @@ mod corpus;
 #[allow(dead_code)] // a tool box: what a test may need
 mod harness;
 mod lifecycle;
+mod negotiation;
 mod offsets;
 mod raw;
 mod reads;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::harness::{Driver, Kafka, LeftOut, Options, Prepared, Release, Result};
 use crate::reads;
-use crate::{cli, compacted, corpus, offsets, transactions, upgraded, versions};
+use crate::{cli, compacted, corpus, negotiation, offsets, transactions, upgraded, versions};
 
 /// What the checks of a release share.
 pub struct Stage {
@@ -31,6 +31,7 @@ pub fn run(name: &str) {
     let mut report = Report { release, failures: Vec::new() };
     let mut stage = Stage::start(release, &prepared).unwrap_or_else(|why| panic!("{release}: {why}"));
     println!("{release}: up in {:.1?}", start.elapsed());
+    report.check("negotiation", || negotiation::recognised(&mut stage));
     report.check("produce the corpus", || {
         stage.topics = corpus::produce(&mut stage)?;
         Ok(())
