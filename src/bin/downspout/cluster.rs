@@ -8,7 +8,7 @@ use std::time::Duration;
 use downspout::net::{BrokerAddress, Connection, RequestOptions};
 use downspout::protocol::{
     ErrorCode, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic, MetadataRequest,
-    MetadataRequestTopic, MetadataResponse, MetadataTopic, Remedy, Request, Versions,
+    MetadataRequestTopic, MetadataResponse, MetadataTopic, Request, Versions,
 };
 use downspout::records::Isolation;
 use downspout::wire::Uuid;
@@ -141,12 +141,13 @@ impl Cluster {
 
     /// A topic; an error with near names if there is none, unless it shall be waited for.
     pub(crate) async fn topic(&mut self, name: &str, wait: bool) -> Result<MetadataTopic, Failure> {
+        let mut retries = Retries::default();
         loop {
-            let found = self.metadata(Some(&[name.to_owned()])).await?.topics.pop();
-            match found {
-                Some(topic) if !topic.partitions.is_empty() || topic.error_code.remedy() == Remedy::Raise => {
-                    topic.error_code.ok().map_err(|code| Error::broker_code(code).with_topic(name))?;
-                    return Ok(topic);
+            match self.metadata(Some(&[name.to_owned()])).await?.topics.pop() {
+                Some(topic) if !topic.partitions.is_empty() => return Ok(topic),
+                // It was made just now, and nobody leads it yet; or it must not be seen.
+                Some(topic) if topic.error_code.is_err() => {
+                    retries.after(Error::broker_code(topic.error_code).with_topic(name)).await?;
                 }
                 _ if wait => sleep(Duration::from_millis(500)).await,
                 _ => {
