@@ -6,7 +6,7 @@ use crate::downspout;
 fn wrong_usage_exits_with_2_and_says_what_is_right() {
     let table: &[(&[&str], &str)] = &[
         (&[], "Usage: downspout <COMMAND>"),
-        (&["decodee"], "a similar subcommand exists: 'decode'"),
+        (&["decodee"], "'decode'"),
         (&["decode"], "Usage: downspout decode <COMMAND>"),
         (&["decode", "response", "--api", "Fetch"], "--version <N>"),
         (&["decode", "response", "--api", "fecth", "--version", "4"], "Did you mean Fetch?"),
