@@ -146,7 +146,7 @@ pub(super) fn open_wrapper(entry: &Entry, verify: bool, limit: usize) -> Result<
                 Problem::Value { found: wrapper.offset, expected: "at least the last relative offset" };
             return Err(layout_error(layout("offset", entry.position(), problem)));
         }
-        Magic::V1 => (wrapper.offset - last, None),
+        Magic::V1 => (wrapper.offset.wrapping_sub(last), None),
         _ => (0, inner.damage),
     };
     let append_time =

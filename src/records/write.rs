@@ -179,16 +179,14 @@ impl RecordSetWriter {
         }
         let timestamp = record.timestamp.unwrap_or(-1);
         let base_offset = *self.base_offset.get_or_insert(offset);
+        let delta = offset.checked_sub(base_offset).filter(|delta| *delta >= 0).ok_or(WriteError::Offsets)?;
         if self.count == 0 {
             self.base_timestamp = timestamp;
         }
         let before = self.body.len();
         match self.magic {
             Magic::V2 => {
-                let delta = offset
-                    .checked_sub(base_offset)
-                    .and_then(|delta| i32::try_from(delta).ok())
-                    .ok_or(WriteError::Offsets)?;
+                let delta = i32::try_from(delta).map_err(|_| WriteError::Offsets)?;
                 write_record(&mut self.body, timestamp.wrapping_sub(self.base_timestamp), delta, &record)?;
             }
             // Inside a wrapper of magic 1 offsets are relative (KIP-31).
@@ -196,7 +194,7 @@ impl RecordSetWriter {
                 write_message(
                     &mut self.body,
                     Magic::V1,
-                    offset - base_offset,
+                    delta,
                     0,
                     timestamp,
                     record.key,

@@ -14,7 +14,7 @@ fn wrapper(magic: Magic, offset: i64, inner: &[Vec<u8>]) -> RecordSet {
 }
 
 fn inner(magic: Magic, offset: i64, value: &str) -> Vec<u8> {
-    message(magic, offset, 0, 1000 + offset, None, Some(value.as_bytes()))
+    message(magic, offset, 0, offset.wrapping_add(1000), None, Some(value.as_bytes()))
 }
 
 #[test]
@@ -65,6 +65,15 @@ fn a_magic_1_wrapper_below_its_last_inner_offset_is_corrupt() {
     let (records, errors, next) = read_all(&set, ReadOptions::default());
     assert_eq!((records.len(), errors.len(), next), (0, 1, Some(3)));
     assert_eq!(errors[0].field(), "offset");
+}
+
+#[test]
+fn relative_offsets_that_cannot_be_wrap_around_and_never_panic() {
+    for (outer, relative) in [(11, i64::MIN), (1, -5), (i64::MAX - 1, -5), (-3, i64::MIN), (i64::MIN, i64::MIN)] {
+        let set = wrapper(Magic::V1, outer, &[inner(Magic::V1, relative.max(-1), "a"), inner(Magic::V1, relative, "b")]);
+        let (records, errors, _) = read_all(&set, ReadOptions::default());
+        assert!(records.len() + errors.len() > 0, "{outer} {relative}");
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@ fn offsets_must_ascend_and_fit_a_batch() {
     assert_eq!(writer.push(at(5)), Err(WriteError::Offsets));
     assert_eq!(writer.push(at(4)), Err(WriteError::Offsets));
     assert_eq!(writer.push(at(6 + (1 << 32))), Err(WriteError::Offsets));
+    let mut below = RecordSetWriter::new(Magic::V1).codec(Codec::Gzip).base_offset(10);
+    assert_eq!(below.push(at(9)), Err(WriteError::Offsets));
     writer.push(at(7)).unwrap();
     let offsets: Vec<_> = read(&RecordSet::new(writer.finish().unwrap())).iter().map(|r| r.offset).collect();
     assert_eq!(offsets, [5, 7]);
