@@ -20,6 +20,7 @@ mod offsets;
 mod raw;
 mod reads;
 mod record;
+mod simple_consumer;
 mod stage;
 mod transactions;
 mod upgraded;

@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use crate::harness::{Driver, Kafka, LeftOut, Options, Prepared, Release, Result};
 use crate::reads;
-use crate::{cli, compacted, corpus, negotiation, offsets, transactions, upgraded, versions};
+use crate::{
+    cli, compacted, corpus, negotiation, offsets, simple_consumer, transactions, upgraded, versions,
+};
 
 /// What the checks of a release share.
 pub struct Stage {
@@ -38,6 +40,8 @@ pub fn run(name: &str) {
     });
     report.check("its own consumer reads the corpus", || reads::own_consumer(&mut stage));
     report.check("downspout consume reads the corpus", || cli::corpus(&stage));
+    report.check("SimpleConsumer reads the corpus", || simple_consumer::reads_the_corpus(&mut stage));
+    report.check("SimpleConsumer keeps offsets", || simple_consumer::keeps_offsets(&mut stage));
     report.check("offsets", || {
         let entries = offsets::produce(&mut stage)?;
         offsets::own_expectations(&mut stage, &entries)?;
