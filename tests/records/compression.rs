@@ -193,6 +193,42 @@ fn several_lz4_frames_in_a_row() {
     same_as_plain(Codec::Lz4, frames, "several frames");
 }
 
+/// A quarter of a million frames that each declare blocks of 4 MiB: a block size is a promise, not
+/// what is set aside.
+#[test]
+fn g6_an_lz4_frame_costs_what_is_in_it_and_not_the_block_size_it_declares() {
+    let frame = lz4(FrameInfo::new().block_size(BlockSize::Max4MB), b"x");
+    let begun = std::time::Instant::now();
+    let set = batch(Codec::Lz4, 1, frame.repeat(250_000));
+    let (records, errors, _) = read_all(&set, ReadOptions::default());
+    assert_eq!((records.len(), errors.len()), (0, 1), "x is no record");
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn an_lz4_frame_that_says_what_it_does_not_hold_is_an_error() {
+    let sound = lz4(FrameInfo::new().content_size(Some(9)), b"123456789");
+    assert!(sound[4] & 0x08 != 0, "the content size is there");
+    let header = |bytes: &mut Vec<u8>| {
+        let end = if bytes[4] & 0x08 == 0 { 6 } else { 14 };
+        bytes[end] = (twox_hash::XxHash32::oneshot(0, &bytes[4..end]) >> 8) as u8;
+    };
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = sound.clone();
+        change(&mut bytes);
+        header(&mut bytes);
+        let (records, errors, _) = read_all(&batch(Codec::Lz4, 1, bytes), ReadOptions::default());
+        assert_eq!((records.len(), errors.len()), (0, 1));
+        errors[0].to_string()
+    };
+    assert!(changed(&|bytes| bytes[6] = 8).contains("declares another size"));
+    assert!(changed(&|bytes| bytes[4] |= 0x02).contains("mean nothing"), "a reserved flag");
+    assert!(changed(&|bytes| bytes[4] ^= 0xc0).contains("mean nothing"), "version 2");
+    assert!(changed(&|bytes| bytes[5] = 0x30).contains("mean nothing"), "a block size that is none");
+    assert!(changed(&|bytes| bytes[4] |= 0x01).contains("lz4"), "a dictionary");
+    assert!(changed(&|bytes| bytes[17] = 1).contains("larger than its frame allows"), "16 MiB in a block");
+}
+
 #[test]
 fn lz4_damage_is_an_error() {
     let sound = lz4(FrameInfo::new().block_checksums(true).content_checksum(true), &records(300));

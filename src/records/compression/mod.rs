@@ -102,7 +102,7 @@ fn damaged(codec: Codec, why: impl fmt::Display) -> CodecError {
 }
 
 /// Reads a stream to its end, appending to `output`, which stays within `limit`.
-#[cfg(any(feature = "gzip", feature = "lz4"))]
+#[cfg(feature = "gzip")]
 fn read_to_limit(
     codec: Codec,
     mut stream: impl std::io::Read,
