@@ -37,6 +37,8 @@ pub(super) struct Info {
     pub(super) max_timestamp: Option<i64>,
     pub(super) entry_position: usize,
     pub(super) count: usize,
+    /// Bytes that came out of codecs for it.
+    pub(super) inflated: usize,
     pub(super) header: Option<BatchHeader>,
 }
 
@@ -51,6 +53,7 @@ impl Default for Info {
             max_timestamp: None,
             entry_position: 0,
             count: 0,
+            inflated: 0,
             header: None,
         }
     }
@@ -138,6 +141,12 @@ impl Batch {
         self.data.len()
     }
 
+    /// Bytes that were inflated for it: its size, and that of wrappers inside wrappers. 0 if it
+    /// was not compressed.
+    pub fn inflated(&self) -> usize {
+        self.info.inflated
+    }
+
     /// Lends the records, from the asked offset on, as they are read.
     pub fn records(&self) -> Records<'_> {
         Records { batch: self, rest: &self.data, left: self.info.count, base: self.base(), ended: false }
@@ -185,6 +194,7 @@ impl Batch {
                 max_timestamp: Some(header.max_timestamp),
                 entry_position: entry.position(),
                 count,
+                inflated: if codec == Codec::None { 0 } else { data.len() },
                 header: Some(header),
             },
             layout: Layout::Records,

@@ -127,9 +127,9 @@ pub(super) fn open_wrapper(entry: &Entry, verify: bool, limit: usize) -> Result<
         let at = entry.position() + entry.bytes().len() - 4;
         return Err(layout_error(layout("value", at, Problem::Null)));
     };
-    let inner = compression::inflate(codec, magic, value, limit)
-        .map_err(|error| entry.corrupt(Cause::Codec(error)))?;
-    let inner = flatten(inner, magic, limit, DEPTH).map_err(|cause| entry.corrupt(cause))?;
+    let mut budget = Budget { limit, left: limit };
+    let inner = budget.inflate(codec, magic, value).map_err(|cause| entry.corrupt(cause))?;
+    let inner = flatten(inner, magic, &mut budget, DEPTH).map_err(|cause| entry.corrupt(cause))?;
 
     let last = inner.last_offset;
     let (shift, damage) = match magic {
@@ -164,6 +164,7 @@ pub(super) fn open_wrapper(entry: &Entry, verify: bool, limit: usize) -> Result<
             max_timestamp: (magic != Magic::V0).then_some(wrapper.timestamp),
             entry_position: entry.position(),
             count: inner.count,
+            inflated: budget.spent(),
             ..Info::default()
         },
         layout: Layout::Messages(MessageRules { shift, append_time, verify, inflated: true, position: 0 }),
@@ -172,6 +173,30 @@ pub(super) fn open_wrapper(entry: &Entry, verify: bool, limit: usize) -> Result<
         damage: damage.map(Cause::InflatedLayout),
         crc_mismatch: None,
     })
+}
+
+/// What a wrapper may inflate to, all the wrappers in it together: each of many could otherwise
+/// inflate to the limit, for a message or two that are kept.
+struct Budget {
+    limit: usize,
+    left: usize,
+}
+
+impl Budget {
+    fn inflate(&mut self, codec: Codec, magic: Magic, value: &[u8]) -> Result<Vec<u8>, Cause> {
+        let inner = compression::inflate(codec, magic, value, self.left).map_err(|error| match error {
+            CodecError::OverLimit { codec, .. } => {
+                Cause::Codec(CodecError::OverLimit { codec, limit: self.limit })
+            }
+            other => Cause::Codec(other),
+        })?;
+        self.left -= inner.len();
+        Ok(inner)
+    }
+
+    fn spent(&self) -> usize {
+        self.limit - self.left
+    }
 }
 
 /// An inner set, cut into whole messages.
@@ -185,7 +210,7 @@ struct Inner {
 }
 
 /// Walks the messages of an inner set; opens wrappers among them (magic 0 only).
-fn flatten(data: Vec<u8>, magic: Magic, limit: usize, depth: usize) -> Result<Inner, Cause> {
+fn flatten(data: Vec<u8>, magic: Magic, budget: &mut Budget, depth: usize) -> Result<Inner, Cause> {
     let mut first_offset = None;
     let mut last_offset = 0;
     let mut count = 0;
@@ -227,7 +252,7 @@ fn flatten(data: Vec<u8>, magic: Magic, limit: usize, depth: usize) -> Result<In
                 break;
             }
             let flat = flat.get_or_insert_with(|| data[..at].to_vec());
-            let inner = nested(bytes, at, limit.saturating_sub(flat.len()), depth - 1)?;
+            let inner = nested(bytes, at, budget, depth - 1)?;
             flat.extend_from_slice(&inner.data);
             first_offset = first_offset.or(Some(inner.first_offset));
             last_offset = inner.last_offset;
@@ -256,14 +281,14 @@ fn flatten(data: Vec<u8>, magic: Magic, limit: usize, depth: usize) -> Result<In
     Ok(Inner { data, first_offset, last_offset, count, damage })
 }
 
-fn nested(bytes: &[u8], at: usize, limit: usize, depth: usize) -> Result<Inner, Cause> {
+fn nested(bytes: &[u8], at: usize, budget: &mut Budget, depth: usize) -> Result<Inner, Cause> {
     let wrapper = Message::read(bytes, Magic::V0, at).map_err(Cause::InflatedLayout)?;
     let codec = wrapper_codec(wrapper.attributes).map_err(Cause::Codec)?;
     let Some(value) = wrapper.value else {
         return Err(Cause::InflatedLayout(layout("value", at + bytes.len() - 4, Problem::Null)));
     };
-    let inner = compression::inflate(codec, Magic::V0, value, limit).map_err(Cause::Codec)?;
-    flatten(inner, Magic::V0, limit, depth)
+    let inner = budget.inflate(codec, Magic::V0, value)?;
+    flatten(inner, Magic::V0, budget, depth)
 }
 
 /// The codec of a wrapper: zstd came after wrappers and is none for them (KIP-110).

@@ -151,6 +151,22 @@ fn case_40_wrappers_in_wrappers_open_for_magic_0_and_are_refused_for_magic_1() {
     assert_eq!((records.len(), errors.len()), (0, 1), "depth is limited");
 }
 
+/// Each of them stays below the limit: what counts is what the whole entry makes the reader inflate.
+#[test]
+fn case_40_g6_wrappers_in_a_wrapper_share_one_limit() {
+    let large = String::from_utf8(vec![b'a'; 100_000]).unwrap();
+    let one = wrapper(Magic::V0, 10, &[inner(Magic::V0, 10, &large)]).bytes().to_vec();
+    let set = wrapper(Magic::V0, 10, &vec![one; 5]);
+    let options = |max_inflated| ReadOptions { max_inflated, ..ReadOptions::default() };
+    let batch = set.batches(ReadOptions::default()).next().unwrap().unwrap();
+    assert!(batch.inflated() > batch.size(), "the outer one is counted too");
+    assert_eq!(read_all(&set, options(batch.inflated())).0.len(), 5, "the limit itself is allowed");
+    let (records, errors, _) = read_all(&set, options(batch.inflated() - 1));
+    assert_eq!((records.len(), errors.len()), (0, 1));
+    assert!(errors[0].is_our_limit());
+    assert!(errors[0].to_string().contains(&(batch.inflated() - 1).to_string()), "{}", errors[0]);
+}
+
 #[test]
 fn case_12_null_and_empty_keys_and_values_are_different_in_every_format() {
     type Part = Option<&'static [u8]>;

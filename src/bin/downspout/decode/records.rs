@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use clap::Args;
-use downspout::records::{Batch, Cause, Codec, Control, Corruption, Isolation, ReadOptions, RecordSet, Tail};
+use downspout::records::{Batch, Cause, Control, Corruption, Isolation, ReadOptions, RecordSet, Tail};
 
 use crate::exit::{Exit, Failure};
 use crate::input::{Input, InputArgs};
@@ -18,8 +18,8 @@ use crate::record_json::Content;
 pub(crate) struct RecordsArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Bytes that compressed records may inflate to in the whole run; otherwise 64 times the
-    /// input, and at least 128 MiB
+    /// Bytes that compressed records may inflate to in the whole run; otherwise 32 times the
+    /// input, and at least 128 MiB; and 256 MiB for a single batch
     #[arg(long, value_name = "BYTES")]
     max_inflated: Option<u64>,
     /// How byte strings are shown
@@ -29,6 +29,8 @@ pub(crate) struct RecordsArgs {
 
 /// Bytes of the input that are looked at together; an entry that is larger gets what it needs.
 const WINDOW: usize = 4 << 20;
+/// Bytes that a single batch may inflate to: it is held in memory.
+const SINGLE: usize = 256 << 20;
 
 pub(crate) fn run(args: &RecordsArgs) -> Result<Exit, Failure> {
     let mut window = Window::open(&args.input)?;
@@ -55,8 +57,10 @@ impl<W: Write> Decode<'_, W> {
         loop {
             let (set, position, last) = window.next(want)?;
             let floor = ReadOptions::DEFAULT_MAX_INFLATED as u64;
-            let budget = args.max_inflated.unwrap_or_else(|| floor.max(64 * window.read));
-            let (left, needed) = match self.set(&set, budget)? {
+            let budget = args.max_inflated.unwrap_or_else(|| floor.max(32 * window.read));
+            // What is said outright counts for a single batch, too.
+            let single = if args.max_inflated.is_some() { usize::MAX } else { SINGLE };
+            let (left, needed) = match self.set(&set, budget, single)? {
                 Ok(tail) => (tail.bytes, tail.needed),
                 Err(corruption) => {
                     let entry = corruption.entry_position;
@@ -79,25 +83,27 @@ impl<W: Write> Decode<'_, W> {
     }
 
     /// Shows the records of a set up to the first damage.
-    fn set(&mut self, set: &RecordSet, budget: u64) -> Result<Result<Tail, Corruption>, Failure> {
+    fn set(
+        &mut self,
+        set: &RecordSet,
+        budget: u64,
+        single: usize,
+    ) -> Result<Result<Tail, Corruption>, Failure> {
         let mut batches = set.batches(ReadOptions {
             isolation: Isolation::ReadUncommitted,
             control_batches: true,
             ..ReadOptions::default()
         });
         loop {
-            batches.set_max_inflated(
-                usize::try_from(budget.saturating_sub(self.inflated)).unwrap_or(usize::MAX),
-            );
+            let left = usize::try_from(budget.saturating_sub(self.inflated)).unwrap_or(usize::MAX);
+            batches.set_max_inflated(left.min(single));
             let batch = match batches.next() {
                 Some(Ok(batch)) => batch,
                 Some(Err(corruption)) => return Ok(Err(corruption)),
                 None => break,
             };
             self.next_offset = self.next_offset.max(batches.next_offset());
-            if batch.codec() != Codec::None {
-                self.inflated += batch.size() as u64;
-            }
+            self.inflated += batch.inflated() as u64;
             if let Some(corruption) = self.batch(&batch)? {
                 return Ok(Err(corruption));
             }
