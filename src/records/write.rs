@@ -191,15 +191,7 @@ impl RecordSetWriter {
             }
             // Inside a wrapper of magic 1 offsets are relative (KIP-31).
             Magic::V1 if self.codec != Codec::None => {
-                write_message(
-                    &mut self.body,
-                    Magic::V1,
-                    delta,
-                    0,
-                    timestamp,
-                    record.key,
-                    record.value,
-                )?;
+                write_message(&mut self.body, Magic::V1, delta, 0, timestamp, record.key, record.value)?;
             }
             magic => {
                 let attributes = (self.timestamp_type as u8) << 3;

@@ -69,8 +69,14 @@ fn a_magic_1_wrapper_below_its_last_inner_offset_is_corrupt() {
 
 #[test]
 fn relative_offsets_that_cannot_be_wrap_around_and_never_panic() {
-    for (outer, relative) in [(11, i64::MIN), (1, -5), (i64::MAX - 1, -5), (-3, i64::MIN), (i64::MIN, i64::MIN)] {
-        let set = wrapper(Magic::V1, outer, &[inner(Magic::V1, relative.max(-1), "a"), inner(Magic::V1, relative, "b")]);
+    for (outer, relative) in
+        [(11, i64::MIN), (1, -5), (i64::MAX - 1, -5), (-3, i64::MIN), (i64::MIN, i64::MIN)]
+    {
+        let set = wrapper(
+            Magic::V1,
+            outer,
+            &[inner(Magic::V1, relative.max(-1), "a"), inner(Magic::V1, relative, "b")],
+        );
         let (records, errors, _) = read_all(&set, ReadOptions::default());
         assert!(records.len() + errors.len() > 0, "{outer} {relative}");
     }

@@ -4,6 +4,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod answers;
 mod blocking;
 mod connections;
 mod group_offsets;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use downspout::client::*;
 use downspout::error::*;
-use downspout::net::{BrokerAddress, ConnectWith};
+use downspout::net::{BrokerAddress, ConnectWith, LegacyRelease};
 use downspout::protocol::*;
 use downspout::records::{Isolation, Magic, NewRecord, RecordSetWriter};
 use downspout::testing::{EmbeddedBroker, Release};

@@ -99,7 +99,7 @@ async fn the_broker_that_leads_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn case_55_a_leader_that_is_no_known_broker_is_no_leader() {
+async fn a_partition_that_nobody_leads_has_no_leader() {
     let broker = broker(Release::V2_4);
     broker.with(|cluster| cluster.set_leader("clicks", 0, None)).unwrap();
     let metadata = consumer(&broker).await.metadata(&["clicks"]).await.unwrap();
