@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::corpus::{self, Entry, THEN};
 use crate::harness::{Result, Seen, Send, wait_for};
 use crate::stage::Stage;
-use crate::{cli, raw, reads, record};
+use crate::{cli, raw, reads, record, simple_reads};
 use downspout::records::Isolation;
 
 pub const TOPIC: &str = "compacted";
@@ -90,5 +90,6 @@ pub fn own_consumer(expected: &Expected) -> Result<()> {
 pub fn ours(stage: &Stage, expected: &Expected) -> Result<()> {
     let seen = raw::read(stage, TOPIC, 0, expected.end(), Isolation::ReadCommitted)?;
     reads::same_records("our decoder", &expected.left, &seen)?;
+    simple_reads::same(stage, TOPIC, &expected.left, expected.end())?;
     cli::same(stage, TOPIC, &expected.left, &[])
 }

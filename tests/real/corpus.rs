@@ -109,7 +109,7 @@ pub fn place(partition: &mut Vec<Entry>, sent: Vec<Produced>, release: &Release)
 }
 
 /// Every kind of key with every kind of value, and every kind of header.
-fn odd(release: &Release) -> Vec<Vec<Send>> {
+pub fn odd(release: &Release) -> Vec<Vec<Send>> {
     let keys = [None, Some(vec![]), Some(vec![0xff, 0xfe, 0, b'k', 0x80]), Some(b"key".to_vec())];
     let mut values =
         vec![Some(vec![]), Some(vec![0]), Some(text(100)), Some(noise(40 << 10, 7)), Some(text(40 << 10))];
@@ -173,7 +173,7 @@ fn many(release: &Release) -> Vec<Vec<Send>> {
     vec![set(0, 1500), set(1500, 2), set(1502, 300)]
 }
 
-fn large(release: &Release) -> Vec<Vec<Send>> {
+pub fn large(release: &Release) -> Vec<Vec<Send>> {
     let mut sets: Vec<Vec<Send>> =
         [noise(1 << 20, 1), text(1 << 20), [text(1 << 20), noise(1 << 20, 2)].concat(), text(1)]
             .into_iter()

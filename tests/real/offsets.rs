@@ -70,12 +70,17 @@ pub fn own_expectations(stage: &mut Stage, entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
+/// Before, at, between and after the times of the records.
+pub fn times() -> Vec<i64> {
+    [-1, 0, 1, 1500, 9500, 19_000, 19_001].map(|after| THEN + after).to_vec()
+}
+
 /// `downspout offsets` says what the tool says. A time after all records has no offset.
 pub fn ours(stage: &mut Stage) -> Result<()> {
     let mut times = vec![-1, -2];
     // Before KIP-79 brokers know the times of their files only; 1.1 answers the tool in that old way.
     if stage.release.since(&[2]) {
-        times.extend([THEN - 1, THEN, THEN + 1, THEN + 1500, THEN + 9500, THEN + 19_000, THEN + 19_001]);
+        times.extend(self::times());
     }
     for time in times {
         let expected = own_tool(stage, time, 1)?.first().copied();

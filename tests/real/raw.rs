@@ -50,7 +50,7 @@ pub fn read(stage: &Stage, topic: &str, from: i64, end: i64, isolation: Isolatio
     Ok(seen)
 }
 
-fn id_of(connection: &mut Pinned, topic: &str, version: i16) -> Result<Uuid> {
+pub fn id_of(connection: &mut Pinned, topic: &str, version: i16) -> Result<Uuid> {
     let asked = MetadataRequestTopic { name: Some(topic.to_owned()), ..MetadataRequestTopic::default() };
     let request = MetadataRequest {
         topics: Some(vec![asked]),

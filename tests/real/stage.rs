@@ -9,7 +9,8 @@ use std::time::Instant;
 use crate::harness::{Driver, Kafka, LeftOut, Options, Prepared, Release, Result};
 use crate::reads;
 use crate::{
-    cli, compacted, corpus, negotiation, offsets, simple_consumer, transactions, upgraded, versions,
+    cli, compacted, corpus, negotiation, offsets, produce, simple_consumer, simple_reads, transactions,
+    upgraded, versions,
 };
 
 /// What the checks of a release share.
@@ -39,23 +40,30 @@ pub fn run(name: &str) {
         Ok(())
     });
     report.check("its own consumer reads the corpus", || reads::own_consumer(&mut stage));
+    report.check("SimpleConsumer reads from the middle of sets", || simple_reads::from_the_middle(&stage));
     report.check("downspout consume reads the corpus", || cli::corpus(&stage));
     report.check("SimpleConsumer reads the corpus", || simple_consumer::reads_the_corpus(&mut stage));
     report.check("SimpleConsumer keeps offsets", || simple_consumer::keeps_offsets(&mut stage));
     report.check("offsets", || {
         let entries = offsets::produce(&mut stage)?;
         offsets::own_expectations(&mut stage, &entries)?;
-        offsets::ours(&mut stage)
+        offsets::ours(&mut stage)?;
+        simple_reads::offsets(&mut stage)
     });
     if release.has_transactions() {
         report.check("transactions", || {
             let expected = transactions::produce(&mut stage)?;
             transactions::own_consumer(&mut stage, &expected)?;
             transactions::ours(&stage, &expected)?;
+            simple_reads::transactions(&stage, &expected)?;
             stage.transactions = Some(expected);
             Ok(())
         });
     }
+    report.check("what we write, read by its own consumer", || produce::own_consumer(&mut stage));
+    report.check("what downspout produce writes, shown by its console consumer", || {
+        produce::console_consumer(&mut stage)
+    });
     report.check("every version of every API", || versions::all(&mut stage));
     if release.has_null_values() {
         report.check("compacted", || {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::corpus::{self, Entry, THEN};
 use crate::harness::{Result, Seen, Send, wait_for};
 use crate::stage::Stage;
-use crate::{cli, raw, reads, record};
+use crate::{cli, raw, reads, record, simple_reads};
 use downspout::records::Isolation;
 
 pub const TOPIC: &str = "upgraded";
@@ -42,6 +42,7 @@ pub fn all(stage: &mut Stage) -> Result<()> {
     let expected: Vec<Seen> = expected.into_iter().map(without_no_time).collect();
     let seen: Vec<Seen> = seen.into_iter().map(without_no_time).collect();
     reads::same_records("our decoder", &expected, &seen)?;
+    simple_reads::same(stage, TOPIC, &expected, end)?;
     cli::same(stage, TOPIC, &expected, &[])
 }
 
