@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use downspout::net::{BrokerAddress, Dialer};
+use downspout::client::SimpleConsumer;
+use downspout::net::{BrokerAddress, Dialer, VersionSource};
+use downspout::records::CrcCheck;
 use downspout::{Error, ErrorKind, Fault};
 
 use crate::exit::{Exit, Failure};
@@ -26,7 +28,6 @@ pub(crate) struct ConnectArgs {
 pub(crate) struct Target {
     /// Brokers to begin with, at least one.
     pub(crate) bootstrap: Vec<BrokerAddress>,
-    pub(crate) dialer: Dialer,
     /// For each request.
     pub(crate) timeout: Duration,
     pub(crate) properties: Properties,
@@ -47,15 +48,44 @@ impl ConnectArgs {
         if bootstrap.is_empty() {
             return Err(Failure::usage("--brokers: the list is empty"));
         }
-        let mut dialer = Dialer::default();
+        let timeout = properties.request_timeout.unwrap_or(Duration::from_secs(30));
+        Ok(Target { bootstrap, timeout, properties })
+    }
+}
+
+impl Target {
+    /// A client of one broker, with the settings.
+    pub(crate) fn consumer(&self, address: &BrokerAddress) -> Result<SimpleConsumer, Error> {
+        let properties = &self.properties;
+        let crc = if properties.check_crcs == Some(false) { CrcCheck::Skip } else { CrcCheck::Verify };
+        let mut builder = SimpleConsumer::builder(&address.to_string())
+            .request_timeout(self.timeout)
+            .isolation(properties.isolation.unwrap_or_default())
+            .crc(crc)
+            // Any record that an answer has room for.
+            .fetch_limit(i32::MAX);
         if let Some(client_id) = &properties.client_id {
-            dialer = dialer.client_id(client_id)?;
+            builder = builder.client_id(client_id);
         }
         if let Some(timeout) = properties.connect_timeout {
+            builder = builder.connect_timeout(timeout);
+        }
+        builder.build()
+    }
+
+    /// For what is sent without an answer to a broker whose versions became known like that.
+    pub(crate) fn dialer(&self, source: VersionSource) -> Result<Dialer, Error> {
+        let mut dialer = Dialer::default();
+        if let Some(client_id) = &self.properties.client_id {
+            dialer = dialer.client_id(client_id)?;
+        }
+        if let Some(timeout) = self.properties.connect_timeout {
             dialer = dialer.connect_timeout(timeout);
         }
-        let timeout = properties.request_timeout.unwrap_or(Duration::from_secs(30));
-        Ok(Target { bootstrap, dialer, timeout, properties })
+        if let VersionSource::Detected(release) | VersionSource::Configured(release) = source {
+            dialer = dialer.assume_release(release);
+        }
+        Ok(dialer)
     }
 }
 

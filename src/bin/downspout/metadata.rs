@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::io;
 
 use clap::Args;
-use downspout::protocol::{ErrorCode, MetadataResponse, MetadataTopic};
+use downspout::Error;
+use downspout::client::Metadata;
+use downspout::protocol::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -26,13 +28,13 @@ pub(crate) struct MetadataArgs {
 }
 
 pub(crate) async fn run(args: &MetadataArgs) -> Result<Exit, Failure> {
-    let mut cluster = Cluster::connect(args.connect.target()?).await?;
+    let mut cluster = Cluster::new(args.connect.target()?);
     // Each topic on its own first, for the error that names near ones.
     for topic in &args.topics {
         cluster.topic(topic, false).await?;
     }
-    let names = (!args.topics.is_empty()).then_some(args.topics.as_slice());
-    let metadata = cluster.metadata(names).await?;
+    let names: Vec<&str> = args.topics.iter().map(String::as_str).collect();
+    let metadata = cluster.metadata((!names.is_empty()).then_some(&names)).await?;
     let mut output = Output::new(io::stdout().lock());
     if args.json {
         output.raw(object(&metadata).to_string().as_bytes());
@@ -45,97 +47,93 @@ pub(crate) async fn run(args: &MetadataArgs) -> Result<Exit, Failure> {
 }
 
 /// As text for people.
-fn text(metadata: &MetadataResponse) -> String {
+fn text(metadata: &Metadata) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = write_text(&mut text, metadata);
     text
 }
 
-fn write_text(text: &mut String, metadata: &MetadataResponse) -> std::fmt::Result {
+fn write_text(text: &mut String, metadata: &Metadata) -> std::fmt::Result {
     if let Some(cluster) = &metadata.cluster_id {
         writeln!(text, "cluster {cluster}")?;
     }
     writeln!(text, "brokers: {}", metadata.brokers.len())?;
     for broker in &metadata.brokers {
-        write!(text, "  {} at {}:{}", broker.node_id, broker.host, broker.port)?;
+        write!(text, "  {} at {}:{}", broker.id, broker.address.host, broker.address.port)?;
         if let Some(rack) = &broker.rack {
             write!(text, ", rack {rack}")?;
         }
-        let controller = if broker.node_id == metadata.controller_id { ", controller" } else { "" };
+        let controller = if Some(broker.id) == metadata.controller_id { ", controller" } else { "" };
         writeln!(text, "{controller}")?;
     }
     writeln!(text, "topics: {}", metadata.topics.len())?;
     for topic in &metadata.topics {
-        write!(text, "  {}, partitions: {}", name(topic), topic.partitions.len())?;
+        write!(text, "  {}, partitions: {}", topic.name, topic.partitions.len())?;
         if topic.is_internal {
             write!(text, ", internal")?;
         }
-        writeln!(text, "{}", trouble(topic.error_code))?;
+        writeln!(text, "{}", trouble(code(topic.error.as_ref())))?;
         for partition in &topic.partitions {
             let list = |nodes: &[i32]| nodes.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
-            let leader = match partition.leader_id {
-                -1 => "none".to_owned(),
-                leader => leader.to_string(),
-            };
+            let leader = partition.leader.map_or_else(|| "none".to_owned(), |leader| leader.to_string());
             write!(
                 text,
                 "    {}: leader {leader}, replicas {}, in sync {}",
-                partition.partition_index,
-                list(&partition.replica_nodes),
-                list(&partition.isr_nodes)
+                partition.id,
+                list(&partition.replicas),
+                list(&partition.in_sync)
             )?;
-            if !partition.offline_replicas.is_empty() {
-                write!(text, ", offline {}", list(&partition.offline_replicas))?;
+            if !partition.offline.is_empty() {
+                write!(text, ", offline {}", list(&partition.offline))?;
             }
-            writeln!(text, "{}", trouble(partition.error_code))?;
+            writeln!(text, "{}", trouble(partition.error))?;
         }
     }
     Ok(())
 }
 
 /// As JSON: the protocol guide's names.
-fn object(metadata: &MetadataResponse) -> Value {
+fn object(metadata: &Metadata) -> Value {
     let brokers = metadata.brokers.iter().map(|broker| {
-        json!({"node_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.rack})
+        json!({"node_id": broker.id, "host": broker.address.host, "port": broker.address.port, "rack": broker.rack})
     });
     let topics = metadata.topics.iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|partition| {
             json!({
-                "partition_index": partition.partition_index,
-                "error": error(partition.error_code),
-                "leader_id": partition.leader_id,
-                "leader_epoch": partition.leader_epoch,
-                "replica_nodes": partition.replica_nodes,
-                "isr_nodes": partition.isr_nodes,
-                "offline_replicas": partition.offline_replicas,
+                "partition_index": partition.id,
+                "error": error(partition.error),
+                "leader_id": partition.leader.unwrap_or(-1),
+                "leader_epoch": partition.leader_epoch.unwrap_or(-1),
+                "replica_nodes": partition.replicas,
+                "isr_nodes": partition.in_sync,
+                "offline_replicas": partition.offline,
             })
         });
-        let id = (!topic.topic_id.is_zero()).then(|| topic.topic_id.to_string());
         json!({
-            "name": name(topic),
-            "topic_id": id,
-            "error": error(topic.error_code),
+            "name": topic.name,
+            "topic_id": topic.id.map(|id| id.to_string()),
+            "error": error(code(topic.error.as_ref())),
             "is_internal": topic.is_internal,
             "partitions": partitions.collect::<Vec<_>>(),
         })
     });
     json!({
         "cluster_id": metadata.cluster_id,
-        "controller_id": metadata.controller_id,
+        "controller_id": metadata.controller_id.unwrap_or(-1),
         "brokers": brokers.collect::<Vec<_>>(),
         "topics": topics.collect::<Vec<_>>(),
     })
 }
 
-fn name(topic: &MetadataTopic) -> &str {
-    topic.name.as_deref().unwrap_or_default()
+fn code(error: Option<&Error>) -> Option<ErrorCode> {
+    error.and_then(Error::code)
 }
 
-fn error(code: ErrorCode) -> Option<String> {
-    code.is_err().then(|| code.to_string())
+fn error(code: Option<ErrorCode>) -> Option<String> {
+    code.map(|code| code.to_string())
 }
 
-fn trouble(code: ErrorCode) -> String {
+fn trouble(code: Option<ErrorCode>) -> String {
     error(code).map(|error| format!(" ({error})")).unwrap_or_default()
 }

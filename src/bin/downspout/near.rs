@@ -1,7 +1,7 @@
 //! "Did you mean …": names near to one that does not exist.
 
 /// Up to three of `names` that are near to `wanted`, the nearest first.
-pub(crate) fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = wanted.to_lowercase();
     let most = (wanted.chars().count() / 3).max(1);
     let mut found: Vec<(usize, &str)> = names

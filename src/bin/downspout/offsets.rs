@@ -4,10 +4,11 @@ use std::io;
 use std::str::FromStr;
 
 use clap::Args;
+use downspout::client::OffsetSpec;
 use downspout::records::Isolation;
 use serde_json::json;
 
-use crate::cluster::{Cluster, EARLIEST, LATEST};
+use crate::cluster::Cluster;
 use crate::connect::ConnectArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -39,48 +40,52 @@ pub(crate) struct OffsetsArgs {
 
 /// A time, or what stands for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct When(i64);
+struct When(OffsetSpec);
 
-const NAMES: [(&str, i64); 6] = [
-    ("earliest", EARLIEST),
-    ("latest", LATEST),
-    ("max-timestamp", -3),
-    ("earliest-local", -4),
-    ("latest-tiered", -5),
-    ("earliest-pending-upload", -6),
+/// Each with the number that requests have for it.
+const NAMES: [(&str, i64, OffsetSpec); 6] = [
+    ("earliest", -2, OffsetSpec::Earliest),
+    ("latest", -1, OffsetSpec::Latest),
+    ("max-timestamp", -3, OffsetSpec::MaxTimestamp),
+    ("earliest-local", -4, OffsetSpec::EarliestLocal),
+    ("latest-tiered", -5, OffsetSpec::LatestTiered),
+    ("earliest-pending-upload", -6, OffsetSpec::EarliestPendingUpload),
 ];
 
 impl FromStr for When {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((_, time)) = NAMES.iter().find(|(name, _)| *name == text) {
-            return Ok(When(*time));
+        let time = text.parse().ok();
+        if let Some((.., spec)) =
+            NAMES.iter().find(|(name, number, _)| *name == text || time == Some(*number))
+        {
+            return Ok(When(*spec));
         }
-        let time = text.parse().ok().filter(|time| *time >= -6);
-        time.map(When).ok_or_else(|| format!("expected {}, or milliseconds since 1970", names().join(", ")))
+        let time = time.filter(|time| *time >= 0).map(|time| When(OffsetSpec::Timestamp(time)));
+        let names = || NAMES.map(|(name, ..)| name).join(", ");
+        time.ok_or_else(|| format!("expected {}, or milliseconds since 1970", names()))
     }
-}
-
-fn names() -> Vec<&'static str> {
-    NAMES.iter().map(|(name, _)| *name).collect()
 }
 
 impl When {
     fn name(self) -> String {
-        let known = NAMES.iter().find(|(_, time)| *time == self.0);
-        known.map_or_else(|| self.0.to_string(), |(name, _)| (*name).to_owned())
+        if let OffsetSpec::Timestamp(time) = self.0 {
+            return time.to_string();
+        }
+        let known = NAMES.iter().find(|(.., spec)| *spec == self.0);
+        known.map_or_else(String::new, |(name, ..)| (*name).to_owned())
     }
 }
 
 pub(crate) async fn run(args: &OffsetsArgs) -> Result<Exit, Failure> {
-    let target = args.connect.target()?;
-    let isolation = args.isolation.or(target.properties.isolation).unwrap_or_default();
-    let mut cluster = Cluster::connect(target).await?;
+    let mut target = args.connect.target()?;
+    target.properties.isolation = args.isolation.or(target.properties.isolation);
+    let mut cluster = Cluster::new(target);
     let topic = cluster.topic(&args.topic, false).await?;
-    let all = topic.partitions.iter().map(|partition| partition.partition_index);
+    let all = topic.partitions.iter().map(|partition| partition.id);
     let partitions = if args.partitions.is_empty() { all.collect() } else { args.partitions.clone() };
-    let both = [When(EARLIEST), When(LATEST)];
+    let both = [When(OffsetSpec::Earliest), When(OffsetSpec::Latest)];
     let times = if args.at.is_empty() { &both[..] } else { &args.at };
     let mut output = Output::new(io::stdout().lock());
     for partition in partitions {
@@ -88,7 +93,7 @@ pub(crate) async fn run(args: &OffsetsArgs) -> Result<Exit, Failure> {
             output.raw(format!("{} {partition}", args.topic).as_bytes());
         }
         for when in times {
-            let listed = cluster.list(&args.topic, partition, when.0, isolation).await?;
+            let listed = cluster.list(&args.topic, partition, when.0).await?;
             if args.json {
                 let line = json!({
                     "topic": args.topic,
@@ -118,14 +123,20 @@ mod tests {
 
     #[test]
     fn times_by_name_and_number() {
-        for (text, time) in
-            [("earliest", -2), ("-1", -1), ("max-timestamp", -3), ("1700000000000", 1_700_000_000_000)]
-        {
-            assert_eq!(text.parse(), Ok(When(time)), "{text}");
+        for (text, spec) in [
+            ("earliest", OffsetSpec::Earliest),
+            ("-1", OffsetSpec::Latest),
+            ("max-timestamp", OffsetSpec::MaxTimestamp),
+            ("1700000000000", OffsetSpec::Timestamp(1_700_000_000_000)),
+        ] {
+            assert_eq!(text.parse(), Ok(When(spec)), "{text}");
         }
         for text in ["now", "-7", "", "1.5"] {
             assert!(text.parse::<When>().is_err(), "{text}");
         }
-        assert_eq!((When(-2).name(), When(5).name()), ("earliest".into(), "5".into()));
+        assert_eq!(
+            (When(OffsetSpec::Earliest).name(), When(OffsetSpec::Timestamp(5)).name()),
+            ("earliest".into(), "5".into())
+        );
     }
 }

@@ -10,11 +10,12 @@ use std::io;
 use std::time::Duration;
 
 use clap::Args;
-use downspout::records::{CrcCheck, Isolation};
+use downspout::client::{BrokerInfo, OffsetSpec};
+use downspout::records::Isolation;
 use downspout::{Error, ErrorKind};
 use tokio::sync::mpsc;
 
-use crate::cluster::{Cluster, EARLIEST, LATEST, Retries};
+use crate::cluster::{Cluster, Retries};
 use crate::connect::ConnectArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -69,21 +70,18 @@ pub(crate) struct ConsumeArgs {
 
 pub(crate) async fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     let show = args.show.show()?;
-    let target = args.connect.target()?;
-    let properties = &target.properties;
-    let isolation = args.isolation.or(properties.isolation).unwrap_or_default();
-    let limits = limits(properties, isolation, target.timeout);
-    let crc = if properties.check_crcs == Some(false) { CrcCheck::Skip } else { CrcCheck::Verify };
+    let mut target = args.connect.target()?;
+    let properties = &mut target.properties;
+    properties.isolation = args.isolation.or(properties.isolation);
+    let limits = limits(properties);
     let reset = properties.offset_reset.unwrap_or(OffsetReset::Fail);
     until_signal(async {
-        let mut cluster = Cluster::connect(target).await?;
-        let parts = plan::parts(&mut cluster, args, isolation).await?;
+        let mut cluster = Cluster::new(target);
+        let parts = plan::parts(&mut cluster, args).await?;
         let printer = Printer {
             output: Output::new(io::stdout().lock()).bytes_as(args.show.bytes),
             show,
             topic: args.topic.clone(),
-            isolation,
-            crc,
             on_corrupt: args.on_corrupt,
             left: args.count,
             progress: Progress::new(args.quiet, expected(args, &parts)),
@@ -100,14 +98,12 @@ pub(crate) async fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     .await
 }
 
-fn limits(properties: &Properties, isolation: Isolation, timeout: Duration) -> Limits {
+fn limits(properties: &Properties) -> Limits {
     Limits {
         max_bytes: properties.max_bytes.unwrap_or(16 << 20),
         partition_max_bytes: properties.partition_max_bytes.unwrap_or(4 << 20),
         min_bytes: properties.min_bytes.unwrap_or(1),
         max_wait: properties.max_wait.unwrap_or(Duration::from_millis(500)),
-        timeout,
-        isolation,
     }
 }
 
@@ -158,10 +154,10 @@ impl Consume<'_> {
 
     /// Gives each partition to a reader of its leader.
     async fn assign(&mut self, parts: Vec<Part>) -> Result<(), Failure> {
-        let mut leaders: BTreeMap<i32, Vec<Part>> = BTreeMap::new();
+        let mut leaders: BTreeMap<i32, (BrokerInfo, Vec<Part>)> = BTreeMap::new();
         for part in parts {
             let leader = loop {
-                match self.cluster.leader_id(&self.args.topic, part.partition).await {
+                match self.cluster.leader(&self.args.topic, part.partition).await {
                     Ok(leader) => break leader,
                     Err(error) => {
                         self.cluster.forget(&self.args.topic);
@@ -169,17 +165,18 @@ impl Consume<'_> {
                     }
                 }
             };
-            leaders.entry(leader).or_default().push(part);
+            leaders.entry(leader.id).or_insert_with(|| (leader, Vec::new())).1.push(part);
         }
-        for (leader, parts) in leaders {
-            match self.cluster.node(leader).await {
-                Ok(connection) => {
-                    let topic = self.args.topic.as_str();
-                    let place = (leader, topic, self.cluster.topic_id(topic));
-                    tokio::spawn(Reader::new(connection, place, parts, &self.limits, &self.events).run());
-                }
-                Err(error) => Box::pin(self.lost(parts, error)).await?,
-            }
+        for (leader, parts) in leaders.into_values() {
+            let reader = Reader {
+                consumer: self.cluster.consumer(&leader.address)?,
+                broker: leader.id,
+                topic: self.args.topic.clone(),
+                parts,
+                limits: self.limits.clone(),
+                events: self.events.clone(),
+            };
+            tokio::spawn(reader.run());
         }
         Ok(())
     }
@@ -195,14 +192,14 @@ impl Consume<'_> {
             self.retries.entry(first.partition).or_default().after(error).await?;
         }
         self.cluster.forget(&self.args.topic);
-        Box::pin(self.assign(parts)).await
+        self.assign(parts).await
     }
 
     /// The offset asked for is not in the log.
     async fn out_of_range(&mut self, part: &mut Part, error: &Error) -> Result<(), Failure> {
-        let (topic, partition, isolation) = (&self.args.topic, part.partition, self.limits.isolation);
-        let first = self.cluster.list(topic, partition, EARLIEST, isolation).await?.offset.unwrap_or(0);
-        let end = self.cluster.list(topic, partition, LATEST, isolation).await?.offset.unwrap_or(0);
+        let (topic, partition) = (&self.args.topic, part.partition);
+        let first = self.cluster.list(topic, partition, OffsetSpec::Earliest).await?.offset.unwrap_or(0);
+        let end = self.cluster.list(topic, partition, OffsetSpec::Latest).await?.offset.unwrap_or(0);
         let to = match self.reset {
             OffsetReset::Earliest => first,
             OffsetReset::Latest => end,

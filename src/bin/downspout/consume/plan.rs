@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use downspout::records::Isolation;
+use downspout::client::OffsetSpec;
 
 use super::ConsumeArgs;
 use super::bound::Bound;
-use crate::cluster::{Cluster, EARLIEST, LATEST};
+use crate::cluster::Cluster;
 use crate::exit::{Exit, Failure};
 
 /// What is to be read of a partition.
@@ -32,13 +32,9 @@ impl Part {
 }
 
 /// Looks up the bounds of every partition wanted.
-pub(super) async fn parts(
-    cluster: &mut Cluster,
-    args: &ConsumeArgs,
-    isolation: Isolation,
-) -> Result<Vec<Part>, Failure> {
+pub(super) async fn parts(cluster: &mut Cluster, args: &ConsumeArgs) -> Result<Vec<Part>, Failure> {
     let topic = cluster.topic(&args.topic, args.wait_for_topic).await?;
-    let known: Vec<i32> = topic.partitions.iter().map(|partition| partition.partition_index).collect();
+    let known: Vec<i32> = topic.partitions.iter().map(|partition| partition.id).collect();
     let mut wanted = if args.partitions.is_empty() { known.clone() } else { args.partitions.clone() };
     wanted.sort_unstable();
     wanted.dedup();
@@ -49,17 +45,12 @@ pub(super) async fn parts(
     }
     let mut parts = Vec::new();
     for partition in wanted {
-        parts.push(part(cluster, args, partition, isolation).await?);
+        parts.push(part(cluster, args, partition).await?);
     }
     Ok(parts)
 }
 
-async fn part(
-    cluster: &mut Cluster,
-    args: &ConsumeArgs,
-    partition: i32,
-    isolation: Isolation,
-) -> Result<Part, Failure> {
+async fn part(cluster: &mut Cluster, args: &ConsumeArgs, partition: i32) -> Result<Part, Failure> {
     let topic = &args.topic;
     let mut part = Part { partition, start: 0, stop: None, until: None, enough: Arc::default() };
     let mut start = Bound::Beginning;
@@ -69,17 +60,19 @@ async fn part(
             other => start = *other,
         }
     }
-    let at = async |cluster: &mut Cluster, time| cluster.list(topic, partition, time, isolation).await;
-    let end = async |cluster: &mut Cluster| Ok::<_, Failure>(at(cluster, LATEST).await?.offset.unwrap_or(0));
+    let at = async |cluster: &mut Cluster, spec| cluster.list(topic, partition, spec).await;
+    let end = async |cluster: &mut Cluster| {
+        Ok::<_, Failure>(at(cluster, OffsetSpec::Latest).await?.offset.unwrap_or(0))
+    };
     part.start = match start {
-        Bound::Beginning => at(cluster, EARLIEST).await?.offset.unwrap_or(0),
+        Bound::Beginning => at(cluster, OffsetSpec::Earliest).await?.offset.unwrap_or(0),
         Bound::End => end(cluster).await?,
         Bound::Offset(offset) => offset,
         Bound::Last(count) => {
-            let first = at(cluster, EARLIEST).await?.offset.unwrap_or(0);
+            let first = at(cluster, OffsetSpec::Earliest).await?.offset.unwrap_or(0);
             end(cluster).await?.saturating_sub(count).max(first)
         }
-        Bound::Since(time) => match at(cluster, time).await?.offset {
+        Bound::Since(time) => match at(cluster, OffsetSpec::Timestamp(time)).await?.offset {
             Some(offset) => offset,
             None => end(cluster).await?,
         },
@@ -90,7 +83,7 @@ async fn part(
     }
     if let Some(time) = part.until {
         // Brokers before 0.10.1 know the times of segments only: their answer is no bound.
-        let listed = at(cluster, time).await?;
+        let listed = at(cluster, OffsetSpec::Timestamp(time)).await?;
         if listed.timestamp.is_some() {
             part.stop =
                 listed.offset.map(|offset| part.stop.map_or(offset, |stop| stop.min(offset))).or(part.stop);

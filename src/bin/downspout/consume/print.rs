@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use clap::ValueEnum;
-use downspout::records::{Corruption, CrcCheck, Isolation, ReadOptions, Record};
+use downspout::records::{Corruption, Record};
 
 use super::reader::Data;
 use crate::exit::{Exit, Failure};
@@ -36,8 +36,6 @@ pub(super) struct Printer {
     pub(super) output: Output<io::StdoutLock<'static>>,
     pub(super) show: Show,
     pub(super) topic: String,
-    pub(super) isolation: Isolation,
-    pub(super) crc: CrcCheck,
     pub(super) on_corrupt: OnCorrupt,
     /// Records that may still be shown, if that is limited.
     pub(super) left: Option<u64>,
@@ -48,17 +46,10 @@ pub(super) struct Printer {
 impl Printer {
     /// Shows what a fetch gave of a partition.
     pub(super) fn data(&mut self, data: &Data) -> Result<Flow, Failure> {
-        let options = ReadOptions {
-            from_offset: data.offset,
-            isolation: self.isolation,
-            crc: self.crc,
-            aborted: data.aborted.clone(),
-            ..ReadOptions::default()
-        };
         let mut shown = 0;
-        let flow = self.batches(data, options, &mut shown);
+        let flow = self.batches(data, &mut shown);
         let place = || format!("{}/{} at offset {}", self.topic, data.part.partition, data.part.start);
-        self.progress.add(shown, data.records.bytes().len() as u64, place);
+        self.progress.add(shown, data.fetched.record_set().bytes().len() as u64, place);
         // Also before a failure: what was good is to be seen.
         let flushed = self.output.flush();
         let flow = flow?;
@@ -66,8 +57,9 @@ impl Printer {
         Ok(flow)
     }
 
-    fn batches(&mut self, data: &Data, options: ReadOptions, shown: &mut u64) -> Result<Flow, Failure> {
-        for batch in data.records.batches(options) {
+    fn batches(&mut self, data: &Data, shown: &mut u64) -> Result<Flow, Failure> {
+        let options = data.fetched.read_options().clone();
+        for batch in data.fetched.record_set().batches(options) {
             let batch = match batch {
                 Ok(batch) => batch,
                 Err(corruption) => {
@@ -113,9 +105,9 @@ impl Printer {
     fn damage(&mut self, data: &Data, corruption: &Corruption) -> Result<(), Failure> {
         let what = format!("{}/{}: {corruption}", self.topic, data.part.partition);
         if self.on_corrupt == OnCorrupt::Raw {
-            let bytes = data.records.bytes();
-            let entry =
-                data.records.entries().flatten().find(|entry| entry.position() == corruption.entry_position);
+            let set = data.fetched.record_set();
+            let bytes = set.bytes();
+            let entry = set.entries().flatten().find(|entry| entry.position() == corruption.entry_position);
             let raw = match &entry {
                 Some(entry) => entry.bytes().as_ref(),
                 None => bytes.get(corruption.entry_position..).unwrap_or_default(),

@@ -7,6 +7,7 @@ mod sender;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use downspout::records::Codec;
@@ -87,20 +88,23 @@ pub(crate) async fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
         None => (header.as_bytes().to_vec(), None),
     });
     let headers = headers.collect();
-    let target = args.connect.target()?;
+    let mut target = args.connect.target()?;
     let properties = &target.properties;
     let format = Format {
         magic: args.message_format,
         codec: args.codec.or(properties.codec).unwrap_or_default(),
         headers,
         acks: args.acks.or(properties.acks).unwrap_or(-1),
+        timeout: target.timeout,
         batch_bytes: properties.batch_bytes.unwrap_or(512 << 10),
     };
     let retries = properties.retries.unwrap_or(5);
+    // A broker may take the whole time-out; its answer needs some more.
+    target.timeout += Duration::from_secs(5);
     until_signal(async {
-        let mut cluster = Cluster::connect(target).await?;
+        let mut cluster = Cluster::new(target);
         let topic = cluster.topic(&args.topic, args.wait_for_topic).await?;
-        let known: Vec<i32> = topic.partitions.iter().map(|partition| partition.partition_index).collect();
+        let known: Vec<i32> = topic.partitions.iter().map(|partition| partition.id).collect();
         if args.partition != -1 && !known.contains(&args.partition) {
             let what = format!(
                 "{} has no partition {}: it has {}, numbered from 0",

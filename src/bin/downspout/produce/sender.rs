@@ -1,11 +1,12 @@
 //! Sends records: batches per partition, one request per leader, again where that can help.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use downspout::net::{Connection, RequestOptions};
+use downspout::client::BrokerInfo;
+use downspout::net::{BrokerAddress, Connection, VersionSource};
 use downspout::protocol::{
     ErrorCode, ProducePartition, ProduceRequest, ProduceTopic, ProducedPartition, Request, Versions,
 };
@@ -14,7 +15,7 @@ use downspout::{Error, ErrorKind, Retry};
 use serde_json::json;
 
 use super::lines::Line;
-use crate::cluster::{Cluster, version_of};
+use crate::cluster::Cluster;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -25,12 +26,16 @@ pub(super) struct Format {
     pub(super) codec: Codec,
     pub(super) headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     pub(super) acks: i16,
+    /// For the replicas that must have a record.
+    pub(super) timeout: Duration,
     /// Keys and values of a batch, in bytes, before it is compressed.
     pub(super) batch_bytes: usize,
 }
 
 pub(super) struct Sender<'a> {
     cluster: Cluster,
+    /// For acks 0.
+    unanswered: HashMap<BrokerAddress, Connection>,
     topic: &'a str,
     format: Format,
     /// Batches to send, by partition.
@@ -65,8 +70,8 @@ impl Batch {
 impl<'a> Sender<'a> {
     pub(super) fn new(cluster: Cluster, topic: &'a str, format: Format, retries: u32, json: bool) -> Self {
         let output = Output::new(io::stdout().lock());
-        let queues = BTreeMap::new();
-        Sender { cluster, topic, format, queues, output, json, retries, tries: 0, refused: 0 }
+        let (unanswered, queues) = Default::default();
+        Sender { cluster, unanswered, topic, format, queues, output, json, retries, tries: 0, refused: 0 }
     }
 
     /// Takes a record; it goes out with the next [`Sender::send`].
@@ -116,19 +121,17 @@ impl<'a> Sender<'a> {
 
     /// Sends one batch of each partition; gives an error that another try may mend.
     async fn round(&mut self) -> Result<Result<(), Error>, Failure> {
-        let mut leaders: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        let mut leaders: BTreeMap<i32, (BrokerInfo, Vec<i32>)> = BTreeMap::new();
         for partition in self.queues.keys() {
-            match self.cluster.leader_id(self.topic, *partition).await {
-                Ok(leader) => leaders.entry(leader).or_default().push(*partition),
+            match self.cluster.leader(self.topic, *partition).await {
+                Ok(leader) => {
+                    leaders.entry(leader.id).or_insert_with(|| (leader, Vec::new())).1.push(*partition)
+                }
                 Err(error) => return Ok(Err(error)),
             }
         }
-        for (leader, partitions) in leaders {
-            let answered = match self.cluster.node(leader).await {
-                Ok(connection) => self.produce(&connection, &partitions).await?,
-                Err(error) => Err(error),
-            };
-            match answered {
+        for (leader, partitions) in leaders.into_values() {
+            match self.produce(&leader.address, &partitions).await? {
                 Ok(answers) => {
                     for answer in answers {
                         if let Err(error) = self.answered(&answer)? {
@@ -145,10 +148,11 @@ impl<'a> Sender<'a> {
     /// Sends the first batch of each of these partitions to their leader.
     async fn produce(
         &mut self,
-        connection: &Connection,
+        leader: &BrokerAddress,
         partitions: &[i32],
     ) -> Result<Result<Vec<ProducedPartition>, Error>, Failure> {
-        let topic_id = self.cluster.topic_id(self.topic);
+        let consumer = self.cluster.consumer(leader)?;
+        let topic_id = self.cluster.known(self.topic).and_then(|topic| topic.id).unwrap_or_default();
         // From 13 on topics go by their ids; zstd came with 7 (KIP-110).
         let newest = if topic_id.is_zero() { 12 } else { i16::MAX };
         let within = match self.format.magic {
@@ -158,7 +162,13 @@ impl<'a> Sender<'a> {
             Some(_) => Versions { min: 3, max: newest },
             None => Versions { min: 0, max: newest },
         };
-        let version = version_of::<ProduceRequest>(connection, within)?;
+        let versions = match consumer.versions().await {
+            Ok(versions) => versions,
+            Err(error) => return Ok(Err(error)),
+        };
+        let version = versions
+            .choose_within::<ProduceRequest>(within)
+            .map_err(|error| error.with_broker(consumer.broker()))?;
         let magic = match version {
             0 | 1 => Magic::V0,
             2 => Magic::V1,
@@ -170,25 +180,22 @@ impl<'a> Sender<'a> {
             let records = batch.map(|batch| self.format.records(magic, &batch.lines)).transpose()?;
             partition_data.push(ProducePartition { index: *index, records });
         }
-        let timeout = self.cluster.target.timeout;
         let request = ProduceRequest {
             acks: self.format.acks,
-            timeout_ms: timeout.as_millis() as i32,
+            timeout_ms: self.format.timeout.as_millis() as i32,
             topic_data: vec![ProduceTopic { name: self.topic.to_owned(), topic_id, partition_data }],
             ..ProduceRequest::default()
         };
         if self.format.acks == 0 {
-            let sent = connection.request_without_answer(&request, version);
+            let sent = match self.unanswered(leader, versions.source()).await {
+                Ok(connection) => connection.request_without_answer(&request, version),
+                Err(error) => Err(error),
+            };
             let answer =
                 |index: &i32| ProducedPartition { index: *index, base_offset: -1, ..Default::default() };
             return Ok(sent.map(|()| partitions.iter().map(answer).collect()));
         }
-        // The broker may take its whole time-out; its answer needs some more.
-        let options = RequestOptions::within(timeout + Duration::from_secs(5));
-        let answer = match connection.request(&request, version, options) {
-            Ok(answer) => answer.await,
-            Err(error) => Err(error),
-        };
+        let answer = consumer.send_version(request, version).await;
         let place = |error: Error| error.with_topic(self.topic).with_api(ProduceRequest::KEY, version);
         Ok(answer.map_err(place).and_then(|response| {
             let answers: Vec<_> =
@@ -200,6 +207,20 @@ impl<'a> Sender<'a> {
                 Err(place(Error::new(ErrorKind::Incomplete("every partition"))))
             }
         }))
+    }
+
+    /// A connection for requests that no broker answers.
+    async fn unanswered(
+        &mut self,
+        leader: &BrokerAddress,
+        source: VersionSource,
+    ) -> Result<Connection, Error> {
+        if let Some(connection) = self.unanswered.get(leader).filter(|connection| !connection.is_closed()) {
+            return Ok(connection.clone());
+        }
+        let connection = self.cluster.target.dialer(source)?.dial(leader).await?;
+        self.unanswered.insert(leader.clone(), connection.clone());
+        Ok(connection)
     }
 
     /// Takes what a broker says to the first batch of a partition.
