@@ -1,5 +1,7 @@
 //! Record sets made by Kafka's own classes (`protocol-specs/golden/java`), and what must come out.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
