@@ -178,12 +178,15 @@ impl RecordSetWriter {
             return Err(WriteError::HeadersNeedMagic2);
         }
         let timestamp = record.timestamp.unwrap_or(-1);
+        // Checked before anything is written: a record that is refused leaves the set as it was.
+        if self.body.len().saturating_add(most_bytes(&record)) > MOST_BYTES {
+            return Err(WriteError::TooLarge);
+        }
         let base_offset = *self.base_offset.get_or_insert(offset);
         let delta = offset.checked_sub(base_offset).filter(|delta| *delta >= 0).ok_or(WriteError::Offsets)?;
         if self.count == 0 {
             self.base_timestamp = timestamp;
         }
-        let before = self.body.len();
         match self.magic {
             Magic::V2 => {
                 let delta = i32::try_from(delta).map_err(|_| WriteError::Offsets)?;
@@ -203,10 +206,6 @@ impl RecordSetWriter {
                 let attributes = if magic == Magic::V0 { 0 } else { attributes };
                 write_message(&mut self.body, magic, offset, attributes, stamp, record.key, record.value)?;
             }
-        }
-        if self.body.len() > i32::MAX as usize / 2 {
-            debug_assert!(before < self.body.len());
-            return Err(WriteError::TooLarge);
         }
         self.last_offset = Some(offset);
         self.max_timestamp = self.max_timestamp.max(timestamp);
@@ -287,6 +286,16 @@ impl RecordSetWriter {
         writer.raw(covered.as_slice());
         Ok(writer.into_bytes())
     }
+}
+
+/// Bytes of records that a set may hold: far below what its size field can say.
+const MOST_BYTES: usize = i32::MAX as usize / 2;
+
+/// The most bytes that a record takes in any format.
+fn most_bytes(record: &NewRecord<'_>) -> usize {
+    let length = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+    let headers = record.headers.iter().map(|(key, value)| 10 + key.len() + length(*value));
+    headers.fold(40 + length(record.key) + length(record.value), usize::saturating_add)
 }
 
 /// Length of a key or value that fits a record: `None` (null) as −1.

@@ -96,7 +96,7 @@ pub(super) fn deflate(codec: Codec, magic: Magic, input: &[u8]) -> Result<Vec<u8
     }
 }
 
-#[allow(dead_code)]
+#[cfg(any(feature = "gzip", feature = "snappy", feature = "lz4", feature = "zstd"))]
 fn damaged(codec: Codec, why: impl fmt::Display) -> CodecError {
     CodecError::Damaged { codec, why: why.to_string() }
 }
