@@ -10,6 +10,7 @@
 #![allow(unreachable_pub, missing_docs)]
 
 mod cli;
+mod clusters;
 mod compacted;
 mod corpus;
 #[allow(dead_code)] // a tool box: what a test may need

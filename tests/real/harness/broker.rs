@@ -125,6 +125,21 @@ impl Kafka {
         self.release
     }
 
+    /// How many it has, running or not.
+    pub fn brokers(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The replicas of each partition as ids, `0,1,2;1,2,0`: on these brokers, which lead in turn.
+    pub fn assignment(&self, partitions: usize, brokers: &[usize]) -> String {
+        let replicas = |partition: usize| {
+            let ids = (0..brokers.len())
+                .map(|replica| self.nodes[brokers[(partition + replica) % brokers.len()]].id.to_string());
+            ids.collect::<Vec<_>>().join(",")
+        };
+        (0..partitions).map(replicas).collect::<Vec<_>>().join(";")
+    }
+
     /// Of the first broker.
     pub fn address(&self) -> SocketAddr {
         self.broker_address(0)
@@ -177,12 +192,12 @@ impl Kafka {
 
     /// SIGSTOP: connections stay, nothing answers.
     pub fn freeze(&mut self, broker: usize) -> Result<()> {
-        self.running(broker)?.signal("STOP")
+        self.running(broker)?.freeze()
     }
 
     /// The end of a freeze.
     pub fn resume(&mut self, broker: usize) -> Result<()> {
-        self.running(broker)?.signal("CONT")
+        self.running(broker)?.resume()
     }
 
     /// Starts a stopped or killed broker again, on its port and data, and returns when it serves.
@@ -200,10 +215,25 @@ impl Kafka {
         self.start_again(broker)
     }
 
+    /// Goes on as another release: the data of all brokers, which must have been stopped, are what it starts with.
+    pub fn upgrade(&mut self, release: &'static Release, prepared: &Prepared) -> Result<()> {
+        if let Some(runs) = self.nodes.iter().position(|node| node.process.is_some()) {
+            return Err(format!("broker {runs} runs"));
+        }
+        if self.release.mode() != release.mode() {
+            return Err(format!("{} cannot become {release} in place", self.release));
+        }
+        (self.release, self.java) = (release, prepared.kafka.clone());
+        for broker in 0..self.nodes.len() {
+            self.launch(broker)?;
+        }
+        (0..self.nodes.len()).try_for_each(|broker| self.wait_serving(broker, self.nodes.len(), false))
+    }
+
     /// Returns when each partition of a topic has a leader, as told by all brokers that run.
     pub fn wait_topic(&self, topic: &str, partitions: usize) -> Result<()> {
         wait_for(&format!("leaders of all {partitions} partitions of {topic}"), START, || {
-            Ok(self.nodes.iter().filter(|node| node.process.is_some()).all(|node| {
+            Ok(self.answering().all(|node| {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, node.port));
                 wire::metadata(address).is_ok_and(|metadata| {
                     metadata.topics.iter().any(|found| {
@@ -218,16 +248,34 @@ impl Kafka {
         })
     }
 
+    /// Returns when no broker that runs tells of a topic.
+    pub fn wait_no_topic(&self, topic: &str) -> Result<()> {
+        wait_for(&format!("the end of {topic}"), START, || {
+            Ok(self
+                .answering()
+                .all(|node| {
+                    wire::metadata(SocketAddr::from((Ipv4Addr::LOCALHOST, node.port)))
+                        .is_ok_and(|metadata| metadata.topics.iter().all(|found| found.name != topic))
+                })
+                .then_some(()))
+        })
+    }
+
     /// The index of the broker that leads a partition, as any broker that runs and answers tells it.
     pub fn leader(&self, topic: &str, partition: i32) -> Result<Option<usize>> {
-        let running = || self.nodes.iter().filter(|node| node.process.is_some());
-        let metadata = running()
+        let metadata = self
+            .answering()
             .find_map(|node| wire::metadata(SocketAddr::from((Ipv4Addr::LOCALHOST, node.port))).ok())
             .ok_or("no broker answers")?;
         let found = metadata.topics.iter().find(|found| found.name == topic);
         let found = found.ok_or_else(|| format!("no topic {topic}"))?;
         let leader = found.partitions.iter().find(|(id, _)| *id == partition).map(|(_, leader)| *leader);
         Ok(self.nodes.iter().position(|node| leader == i32::try_from(node.id).ok()))
+    }
+
+    /// Those that run and are not frozen.
+    fn answering(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.process.as_ref().is_some_and(|process| !process.is_frozen()))
     }
 
     fn running(&mut self, broker: usize) -> Result<&mut Process> {

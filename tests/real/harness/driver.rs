@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::ChildStdout;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -59,11 +60,14 @@ impl Driver {
         command.arg(kafka.zookeeper().map_or("-".to_owned(), |address| address.to_string()));
         command.args([classes.topics[0], classes.producing[0], classes.reading[0]]);
         let name = format!("the driver of {}", kafka.release());
-        let mut process = Process::talking(&name, &mut command, &kafka.dir().join("driver.log"))?;
+        static STARTED: AtomicUsize = AtomicUsize::new(0); // a cluster may have several, each with its log
+        let log = format!("driver-{}.log", STARTED.fetch_add(1, Ordering::Relaxed));
+        let mut process = Process::talking(&name, &mut command, &kafka.dir().join(log))?;
         let stdout = process.stdout.take().ok_or("no standard output")?;
         Ok(Self { process, answers: lines_of(stdout) })
     }
 
+    /// A topic with a replica of each partition on each broker.
     pub fn create_topic(
         &mut self,
         kafka: &Kafka,
@@ -71,11 +75,44 @@ impl Driver {
         partitions: usize,
         config: &[&str],
     ) -> Result<()> {
-        let (count, replication) = (partitions.to_string(), kafka.bootstrap().split(',').count().to_string());
-        let mut words = vec!["create", topic, &count, &replication];
+        let brokers: Vec<usize> = (0..kafka.brokers()).collect();
+        self.create_topic_on(kafka, topic, partitions, &brokers, config)
+    }
+
+    /// A topic with a replica of each partition on the given brokers; they lead the partitions in turn.
+    pub fn create_topic_on(
+        &mut self,
+        kafka: &Kafka,
+        topic: &str,
+        partitions: usize,
+        brokers: &[usize],
+        config: &[&str],
+    ) -> Result<()> {
+        let replicas = kafka.assignment(partitions, brokers);
+        let mut words = vec!["create", topic, &replicas];
         words.extend(config);
         self.ask(&words)?;
         kafka.wait_topic(topic, partitions)
+    }
+
+    /// Gives a topic of [`create_topic`](Self::create_topic) more partitions, so that it has this many.
+    pub fn grow_topic(&mut self, kafka: &Kafka, topic: &str, partitions: usize) -> Result<()> {
+        let brokers: Vec<usize> = (0..kafka.brokers()).collect();
+        self.ask(&["grow", topic, &kafka.assignment(partitions, &brokers)])?;
+        kafka.wait_topic(topic, partitions)
+    }
+
+    /// Returns when no broker knows it any more.
+    pub fn delete_topic(&mut self, kafka: &Kafka, topic: &str) -> Result<()> {
+        self.ask(&["delete", topic])?;
+        kafka.wait_no_topic(topic)
+    }
+
+    /// How many replicas of a partition are in sync, as the controller's own record has it: 0.8 brokers don't tell
+    /// of the ones that came back (KAFKA-1367).
+    pub fn in_sync(&mut self, topic: &str, partition: i32) -> Result<usize> {
+        let ids = self.ask(&["in-sync", topic, &partition.to_string()])?.concat();
+        Ok(ids.split(',').filter(|id| !id.is_empty()).count())
     }
 
     /// Sets a topic's configuration to exactly these.

@@ -33,6 +33,8 @@ pub struct Process {
     log: PathBuf,
     pub stdin: Option<ChildStdin>,
     pub stdout: Option<ChildStdout>,
+    /// While it is frozen.
+    guard: Option<Child>,
 }
 
 impl Process {
@@ -58,7 +60,7 @@ impl Process {
     pub fn started(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
         let mut child = command.spawn().map_err(|e| format!("{name} does not start: {e}"))?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        Ok(Self { child, name: name.to_owned(), log: log.to_owned(), stdin, stdout })
+        Ok(Self { child, name: name.to_owned(), log: log.to_owned(), stdin, stdout, guard: None })
     }
 
     /// Sends a signal (`TERM`, `STOP`, `CONT`) to this very process.
@@ -68,6 +70,32 @@ impl Process {
             .status()
             .map_err(|e| format!("kill: {e}"))?;
         if status.success() { Ok(()) } else { Err(format!("{}: kill -{signal}: {status}", self.name)) }
+    }
+
+    /// SIGSTOP. A guard lets it go on when this process ends without having done so: what is stopped cannot see the
+    /// end of its standard input, and would be left behind.
+    pub fn freeze(&mut self) -> Result<()> {
+        if self.guard.is_some() {
+            return Ok(());
+        }
+        let guard = Command::new("sh")
+            .args(["-c", "read -r end; kill -CONT \"$0\" 2>/dev/null", &self.child.id().to_string()])
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("sh: {e}"))?;
+        self.guard = Some(guard);
+        self.signal("STOP")
+    }
+
+    /// SIGCONT, after [`freeze`](Self::freeze).
+    pub fn resume(&mut self) -> Result<()> {
+        let Some(mut guard) = self.guard.take() else { return Ok(()) };
+        drop(guard.stdin.take());
+        guard.wait().map(drop).map_err(|e| format!("{}: {e}", self.name))
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.guard.is_some()
     }
 
     /// `None` while it runs.
@@ -83,6 +111,7 @@ impl Process {
     pub fn kill(&mut self) {
         // Either fails only when it has ended already.
         let _ = self.child.kill();
+        let _ = self.resume(); // before its id is free for others
         let _ = self.child.wait();
     }
 

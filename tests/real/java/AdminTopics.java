@@ -9,7 +9,11 @@ import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
 
 /** Topics of 0.11 and later, through the release's AdminClient. */
@@ -22,11 +26,40 @@ final class AdminTopics implements Topics {
         admin = AdminClient.create(settings);
     }
 
-    @Override public void create(String topic, int partitions, int replication, Properties config) throws Exception {
+    @Override public void create(String topic, List<List<Integer>> replicas, Properties config) throws Exception {
         Map<String, String> configs = new HashMap<>();
         for (String name : config.stringPropertyNames()) configs.put(name, config.getProperty(name));
-        NewTopic wanted = new NewTopic(topic, partitions, (short) replication).configs(configs);
+        Map<Integer, List<Integer>> assignment = new HashMap<>();
+        for (int p = 0; p < replicas.size(); p++) assignment.put(p, replicas.get(p));
+        NewTopic wanted = new NewTopic(topic, assignment).configs(configs);
         admin.createTopics(Collections.singleton(wanted)).all().get(20, TimeUnit.SECONDS);
+    }
+
+    @Override public void grow(String topic, List<List<Integer>> replicas) throws Exception {
+        // AdminClient has it from 1.0 on.
+        Class<?> partitions = Class.forName("org.apache.kafka.clients.admin.NewPartitions");
+        Object wanted = partitions.getMethod("increaseTo", int.class).invoke(null, replicas.size());
+        Object result = AdminClient.class.getMethod("createPartitions", Map.class).invoke(admin,
+            Collections.singletonMap(topic, wanted));
+        wait(result, "all");
+    }
+
+    @Override public void delete(String topic) throws Exception {
+        admin.deleteTopics(Collections.singleton(topic)).all().get(20, TimeUnit.SECONDS);
+    }
+
+    @Override public String inSync(String topic, int partition) throws Exception {
+        Map<?, ?> described;
+        Object result = admin.describeTopics(Collections.singleton(topic));
+        try {
+            described = (Map<?, ?>) wait(result, "allTopicNames"); // 3.1 and later
+        } catch (NoSuchMethodException old) {
+            described = (Map<?, ?>) wait(result, "all");
+        }
+        StringBuilder ids = new StringBuilder();
+        TopicPartitionInfo found = ((TopicDescription) described.get(topic)).partitions().get(partition);
+        for (Node replica : found.isr()) ids.append(ids.length() == 0 ? "" : ",").append(replica.id());
+        return ids.toString();
     }
 
     @Override public void alter(String topic, Properties config) throws Exception {
@@ -47,9 +80,9 @@ final class AdminTopics implements Topics {
         wait(result, "all");
     }
 
-    private static void wait(Object result, String method) throws Exception {
+    private static Object wait(Object result, String method) throws Exception {
         java.lang.reflect.Method all = result.getClass().getMethod(method);
         all.setAccessible(true);
-        ((org.apache.kafka.common.KafkaFuture<?>) all.invoke(result)).get(20, TimeUnit.SECONDS);
+        return ((KafkaFuture<?>) all.invoke(result)).get(20, TimeUnit.SECONDS);
     }
 }

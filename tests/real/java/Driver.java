@@ -88,8 +88,17 @@ public final class Driver {
 
     private void run(String[] f) throws Throwable {
         switch (f[0]) {
-            case "create": // topic, partitions, replication, config=value ...
-                topics.create(f[1], Integer.parseInt(f[2]), Integer.parseInt(f[3]), pairs(f, 4));
+            case "create": // topic, replicas of each partition (0,1,2;1,2,0), config=value ...
+                topics.create(f[1], replicas(f[2]), pairs(f, 3));
+                break;
+            case "grow": // topic, replicas of each partition, those that it has already first
+                topics.grow(f[1], replicas(f[2]));
+                break;
+            case "delete": // topic; it goes a while after the answer
+                topics.delete(f[1]);
+                break;
+            case "in-sync": // topic, partition; answers the ids of the replicas in sync
+                answers.println(topics.inSync(f[1], Integer.parseInt(f[2])));
                 break;
             case "alter": // topic, config=value ... (all the settings it shall have)
                 topics.alter(f[1], pairs(f, 2));
@@ -159,6 +168,16 @@ public final class Driver {
         }
     }
 
+    private static List<List<Integer>> replicas(String field) {
+        List<List<Integer>> partitions = new ArrayList<>();
+        for (String partition : field.split(";")) {
+            List<Integer> ids = new ArrayList<>();
+            for (String id : partition.split(",")) ids.add(Integer.valueOf(id));
+            partitions.add(ids);
+        }
+        return partitions;
+    }
+
     private static Properties pairs(String[] fields, int from) {
         Properties pairs = new Properties();
         for (int i = from; i < fields.length; i++) {
@@ -219,7 +238,16 @@ final class Sent {
 }
 
 interface Topics {
-    void create(String topic, int partitions, int replication, Properties config) throws Exception;
+    /** Given are the replicas of each partition, the preferred leader first. */
+    void create(String topic, List<List<Integer>> replicas, Properties config) throws Exception;
+
+    /** Adds partitions; given are the replicas of all, with those that it has. */
+    void grow(String topic, List<List<Integer>> replicas) throws Exception;
+
+    void delete(String topic) throws Exception;
+
+    /** The ids of the replicas in sync, with commas. */
+    String inSync(String topic, int partition) throws Exception;
 
     void alter(String topic, Properties config) throws Exception;
 

@@ -1,4 +1,5 @@
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.zookeeper.CreateMode;
@@ -20,15 +21,30 @@ final class ZkTopics implements Topics {
         connected.await();
     }
 
-    @Override public void create(String topic, int partitions, int replication, Properties config) throws Exception {
+    @Override public void create(String topic, List<List<Integer>> replicas, Properties config) throws Exception {
         if (!config.isEmpty()) write("/config/topics/" + topic, config(config));
+        grow(topic, replicas);
+    }
+
+    @Override public void grow(String topic, List<List<Integer>> replicas) throws Exception {
         StringBuilder json = new StringBuilder("{\"version\":1,\"partitions\":{");
-        for (int p = 0; p < partitions; p++) {
-            json.append(p == 0 ? "" : ",").append('"').append(p).append("\":[");
-            for (int r = 0; r < replication; r++) json.append(r == 0 ? "" : ",").append((p + r) % replication);
-            json.append(']');
+        for (int p = 0; p < replicas.size(); p++) {
+            json.append(p == 0 ? "" : ",").append('"').append(p).append("\":")
+                .append(replicas.get(p).toString().replace(" ", ""));
         }
         write("/brokers/topics/" + topic, json.append("}}").toString());
+    }
+
+    /** 0.8.1 and later. */
+    @Override public void delete(String topic) throws Exception {
+        write("/admin/delete_topics/" + topic, "");
+    }
+
+    @Override public String inSync(String topic, int partition) throws Exception {
+        byte[] state = zookeeper.getData("/brokers/topics/" + topic + "/partitions/" + partition + "/state", false, null);
+        String json = new String(state, StandardCharsets.UTF_8);
+        int from = json.indexOf('[', json.indexOf("\"isr\""));
+        return json.substring(from + 1, json.indexOf(']', from));
     }
 
     @Override public void alter(String topic, Properties config) throws Exception {

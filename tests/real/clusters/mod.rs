@@ -1,0 +1,45 @@
+//! Clusters that change under a reader: leaders that die, freeze and come back, releases that are upgraded, logs that
+//! lose their start or their end, topics that go, come back and grow. See `workload` for what is written and
+//! `final_log` for what counts as the truth.
+
+mod faults;
+mod final_log;
+mod survival;
+mod workload;
+
+use std::time::Duration;
+
+use crate::harness::{Driver, Kafka, Mode, Options, Prepared, Release, Result, wait_for};
+use crate::stage::left_out;
+
+/// The settings of §11 of the notes on real brokers: a dead broker is found out in two seconds.
+fn three_brokers(release: &Release) -> Options {
+    let heap = if release.mode() == Mode::KRaft { "96m" } else { "64m" };
+    Options { brokers: 3, session_timeout: Duration::from_secs(2), heap, ..Options::default() }
+        .set("controlled.shutdown.enable", "true") // an orderly stop hands the leadership over
+        .set("unclean.leader.election.enable", "false")
+        .set("replica.fetch.wait.max.ms", "200")
+        .set("replica.socket.timeout.ms", "1500") // a follower gives up on a frozen leader
+        .set("controller.quorum.election.timeout.ms", "500")
+        .set("controller.quorum.fetch.timeout.ms", "1500")
+}
+
+/// `None`, and said so, where the release can't be had here.
+fn start(release: &'static Release, options: Options) -> Option<Kafka> {
+    let prepared = Prepared::of(release).map_err(|why| left_out(release, &why)).ok()?;
+    Some(Kafka::start(release, &prepared, options).unwrap_or_else(|why| panic!("{release}: {why}")))
+}
+
+/// Returns when each partition has all its replicas in sync again.
+fn wait_in_sync(admin: &mut Driver, topic: &str, partitions: i32, replicas: usize) -> Result<()> {
+    let mut last = Vec::new();
+    wait_for(&format!("{replicas} replicas in sync of {topic}"), Duration::from_secs(90), || {
+        last.clear();
+        for partition in 0..partitions {
+            // Right after a change of controllers it may not be able to say.
+            last.push(admin.in_sync(topic, partition).unwrap_or(0));
+        }
+        Ok(last.iter().all(|&count| count == replicas).then_some(()))
+    })
+    .map_err(|e| format!("{e}; there are {last:?}"))
+}
