@@ -1,5 +1,6 @@
 //! What a test does to the cluster: topics, records, leaders, retention, brokers that go down.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use super::append::assign;
 use super::core::{Core, Seen};
 use super::entry::entries;
-use super::state::{Partition, State};
+use super::state::{Node, Partition, State};
 use super::{Fault, Log};
 use crate::error::{Error, Result};
 use crate::protocol::ErrorCode;
@@ -33,8 +34,19 @@ impl Core {
 
     /// Deletes a topic, if there is one.
     pub fn delete_topic(&mut self, name: &str) {
-        self.state.topics.remove(name);
+        self.state.delete_topic(name);
+    }
+
+    /// Adds partitions to a topic, until there are `count`.
+    pub fn add_partitions(&mut self, topic: &str, count: i32) -> Result<()> {
+        let found = self.state.topics.get(topic).ok_or_else(|| unknown(topic, 0))?;
+        let first = found.partitions.len() as i32;
+        let added: Vec<Partition> = (first..count).map(|index| self.state.new_partition(index)).collect();
+        if let Some(found) = self.state.topics.get_mut(topic) {
+            found.partitions.extend(added);
+        }
         self.state.changes += 1;
+        Ok(())
     }
 
     /// Appends a record set as a producer's request would: its entries, in whatever format they are,
@@ -73,7 +85,9 @@ impl Core {
 
     /// Replaces the log of a partition by an empty one whose first offset is `start`.
     pub fn reset_log(&mut self, topic: &str, partition: i32, start: i64) -> Result<()> {
-        self.partition(topic, partition)?.log = Log::starting_at(start);
+        let partition = self.partition(topic, partition)?;
+        partition.log = Log::starting_at(start);
+        partition.log.begin_epoch(partition.epoch);
         Ok(())
     }
 
@@ -88,7 +102,7 @@ impl Core {
     pub fn truncate(&mut self, topic: &str, partition: i32, offset: i64) -> Result<()> {
         let partition = self.partition(topic, partition)?;
         partition.log.truncate_to(offset);
-        partition.epoch += 1;
+        partition.elect(partition.leader);
         Ok(())
     }
 
@@ -114,10 +128,67 @@ impl Core {
 
     /// Makes another broker, or none, the leader, in a new epoch.
     pub fn set_leader(&mut self, topic: &str, partition: i32, leader: Option<i32>) -> Result<()> {
-        let partition = self.partition(topic, partition)?;
-        partition.leader = leader;
-        partition.epoch += 1;
+        self.partition(topic, partition)?.elect(leader);
         Ok(())
+    }
+
+    /// Who leads a partition, and in which epoch.
+    pub fn leader(&self, topic: &str, partition: i32) -> Result<(Option<i32>, i32)> {
+        let found = self.state.partition(topic, partition).ok_or_else(|| unknown(topic, partition))?;
+        Ok((found.leader, found.epoch))
+    }
+
+    /// Lets a follower lag: its log ends at `end` for as long as it does not lead. `None` lets it
+    /// catch up.
+    pub fn hold_follower(&mut self, topic: &str, partition: i32, node: i32, end: Option<i64>) -> Result<()> {
+        let ends = &mut self.partition(topic, partition)?.follower_ends;
+        match end {
+            Some(end) => drop(ends.insert(node, end)),
+            None => drop(ends.remove(&node)),
+        }
+        Ok(())
+    }
+
+    /// Lets Metadata show another leader epoch than the real one, as brokers before 2.4 did during a
+    /// reassignment (KAFKA-9212); `None` for the real one.
+    pub fn show_epoch(&mut self, topic: &str, partition: i32, epoch: Option<i32>) -> Result<()> {
+        self.partition(topic, partition)?.shown_epoch = epoch;
+        Ok(())
+    }
+
+    /// Keeps what a broker says of topics, partitions and leaders in Metadata as it is now, whatever
+    /// happens; `false` brings it up to date.
+    pub fn hold_metadata(&mut self, node: i32, hold: bool) {
+        let layout = hold.then(|| self.state.layout());
+        self.change_node(node, |node| node.outdated = layout);
+    }
+
+    /// Leaves a broker out of the list in Metadata, although it is up and may lead (KAFKA-9261).
+    pub fn hide_broker(&mut self, node: i32, hide: bool) {
+        self.change_node(node, |node| node.hidden = hide);
+    }
+
+    /// Freezes a broker, as SIGSTOP does: connections are taken and requests read, and nothing comes
+    /// back. `false` lets it go on where it stopped. Leaders do not move by themselves.
+    pub fn freeze_broker(&mut self, node: i32, freeze: bool) {
+        self.change_node(node, |node| node.frozen = freeze);
+    }
+
+    /// Lets a broker forget its fetch sessions.
+    pub fn forget_fetch_sessions(&mut self, node: i32) {
+        self.change_node(node, |node| node.sessions.clear());
+    }
+
+    /// How many fetch sessions a broker remembers.
+    pub fn fetch_sessions(&self, node: i32) -> usize {
+        self.state.node(node).map_or(0, |node| node.sessions.len())
+    }
+
+    fn change_node(&mut self, node: i32, change: impl FnOnce(&mut Node)) {
+        if let Some(node) = self.state.node_mut(node) {
+            change(node);
+        }
+        self.state.changes += 1;
     }
 
     /// Takes a broker down: its connections close, new ones are refused, and what it led goes to the
@@ -132,17 +203,20 @@ impl Core {
     }
 
     fn set_up(&mut self, node: i32, up: bool) {
-        if let Some(found) = self.state.nodes.iter_mut().find(|found| found.id == node) {
-            found.up = up;
-        }
-        let live: Vec<i32> = self.state.live_nodes().map(|node| node.id).collect();
+        self.change_node(node, |node| {
+            node.up = up;
+            node.frozen = false;
+            node.sessions.clear();
+        });
+        let live: BTreeSet<i32> = self.state.live_nodes().map(|node| node.id).collect();
         for partition in self.state.topics.values_mut().flat_map(|topic| &mut topic.partitions) {
             if partition.leader.is_none_or(|leader| !live.contains(&leader)) {
-                partition.leader = partition.replicas.iter().copied().find(|id| live.contains(id));
-                partition.epoch += 1;
+                let next = partition.replicas.iter().copied().find(|id| live.contains(id));
+                if next != partition.leader {
+                    partition.elect(next);
+                }
             }
         }
-        self.state.changes += 1;
     }
 
     /// The position that a group has committed, wherever it is kept.

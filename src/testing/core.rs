@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{self, Call, Outcome};
+use super::api::{self, Call, Outcome, Waiting};
 use super::fault::{Faults, Injected};
 use super::release::OnUnknown;
 use super::state::{Settings, State};
@@ -69,14 +69,20 @@ pub struct Core {
 struct Connection {
     node: i32,
     pending: Option<Pending>,
+    /// Nothing is read from it before this time (KIP-219).
+    muted_until: Duration,
 }
 
 #[derive(Debug)]
 enum Pending {
-    /// A request that may be answered later, at the latest `until`.
+    /// A frame that is not looked at yet: the connection is muted, or the broker frozen.
+    Unread {
+        frame: Bytes,
+    },
+    /// A request that is answered later, at the latest `until`.
     Request {
         header: RequestHeader,
-        frame: Bytes,
+        waiting: Waiting,
         until: Duration,
         injected: Injected,
     },
@@ -106,7 +112,7 @@ impl Core {
         self.state.node(node).filter(|node| node.up)?;
         let id = ConnectionId(self.next_connection);
         self.next_connection += 1;
-        self.connections.insert(id, Connection { node, pending: None });
+        self.connections.insert(id, Connection { node, pending: None, muted_until: Duration::ZERO });
         Some(id)
     }
 
@@ -130,6 +136,12 @@ impl Core {
         self.node_of(connection).is_some()
     }
 
+    /// Whether a change can matter to a connection: something waits on it, or it is to be closed.
+    pub(crate) fn is_waiting(&self, connection: ConnectionId) -> bool {
+        let waits = |entry: &Connection| entry.pending.is_some();
+        !self.is_open(connection) || self.connections.get(&connection).is_some_and(waits)
+    }
+
     /// Whether there is such a broker, and it is up.
     pub fn is_up(&self, node: i32) -> bool {
         self.state.node(node).is_some_and(|node| node.up)
@@ -138,6 +150,9 @@ impl Core {
     /// A request frame, without its 4-byte size, has come in.
     pub fn request(&mut self, connection: ConnectionId, frame: Bytes) -> Reaction {
         let Some(node) = self.node_of(connection) else { return Reaction::Close(Bytes::new()) };
+        if self.is_frozen(node) || self.muted_until(connection) > self.now {
+            return self.wait(connection, Pending::Unread { frame });
+        }
         let Ok(header) = RequestHeader::read(&mut Reader::new(&frame, "header")) else {
             tracing::warn!(node, size = frame.len(), "not a request");
             return Reaction::Close(Bytes::new());
@@ -156,7 +171,9 @@ impl Core {
         if injected.freeze {
             return self.wait(connection, Pending::Frozen);
         }
-        self.attempt(connection, node, header, frame, injected, None)
+        let call = self.call(node, &injected);
+        let outcome = api::carry_out(&mut self.state, call, &header, &frame);
+        self.react(connection, header, injected, None, outcome)
     }
 
     /// Whether a waiting request has its answer by now.
@@ -165,33 +182,38 @@ impl Core {
         let pending = self.connections.get_mut(&connection).and_then(|entry| entry.pending.take());
         match pending {
             None => Reaction::Nothing,
+            Some(pending) if self.is_frozen(node) => self.wait(connection, pending),
+            Some(Pending::Unread { frame }) => self.request(connection, frame),
             Some(Pending::Held { until, reaction }) if until <= self.now => reaction,
-            Some(Pending::Request { header, frame, until, injected }) => {
-                self.attempt(connection, node, header, frame, injected, Some(until))
+            Some(Pending::Request { header, waiting, until, injected }) => {
+                let call = Call { last_chance: until <= self.now, ..self.call(node, &injected) };
+                let outcome = api::go_on(&mut self.state, call, &header, waiting);
+                self.react(connection, header, injected, Some(until), outcome)
             }
             Some(pending) => self.wait(connection, pending),
         }
     }
 
-    /// Carries a request out; one that waits already does so at the latest `until`.
-    #[allow(clippy::too_many_arguments)]
-    fn attempt(
+    fn call<'a>(&self, node: i32, injected: &'a Injected) -> Call<'a> {
+        let (now, wall_ms) = (self.now, self.wall_ms());
+        Call { node, version: 0, wall_ms, now, injected, last_chance: false }
+    }
+
+    /// Does what a request came to; one that waits already does so at the latest `until`.
+    fn react(
         &mut self,
         connection: ConnectionId,
-        node: i32,
         header: RequestHeader,
-        frame: Bytes,
         injected: Injected,
         until: Option<Duration>,
+        outcome: Result<Outcome, api::Refused>,
     ) -> Reaction {
-        let last_chance = until.is_some_and(|until| until <= self.now);
-        let call = Call { node, version: 0, wall_ms: self.wall_ms(), injected: &injected, last_chance };
-        match api::carry_out(&mut self.state, call, &header, &frame) {
-            Ok(Outcome::Answer(answer)) => self.deliver(connection, answer, &injected),
+        match outcome {
+            Ok(Outcome::Answer(answer)) => self.deliver(connection, &header, answer, &injected),
             Ok(Outcome::NoAnswer) => Reaction::Nothing,
-            Ok(Outcome::WaitFor(wait)) => {
+            Ok(Outcome::Wait(wait, waiting)) => {
                 let until = until.unwrap_or(self.now + wait);
-                self.wait(connection, Pending::Request { header, frame, until, injected })
+                self.wait(connection, Pending::Request { header, waiting, until, injected })
             }
             Ok(Outcome::Close) => Reaction::Close(Bytes::new()),
             Err(api::Refused) => match self.state.release().on_unknown() {
@@ -207,8 +229,19 @@ impl Core {
         self.state.node(node).filter(|node| node.up).map(|node| node.id)
     }
 
+    fn is_frozen(&self, node: i32) -> bool {
+        self.state.node(node).is_some_and(|node| node.frozen)
+    }
+
+    fn muted_until(&self, connection: ConnectionId) -> Duration {
+        self.connections.get(&connection).map_or(Duration::ZERO, |entry| entry.muted_until)
+    }
+
     fn wait(&mut self, connection: ConnectionId, pending: Pending) -> Reaction {
+        let is_frozen = self.node_of(connection).is_some_and(|node| self.is_frozen(node));
         let until = match &pending {
+            _ if is_frozen => None,
+            Pending::Unread { .. } => Some(self.muted_until(connection)),
             Pending::Request { until, .. } | Pending::Held { until, .. } => Some(*until),
             Pending::Frozen => None,
         };
@@ -219,7 +252,13 @@ impl Core {
     }
 
     /// Lets the faults go over an answer and sends it when it is due.
-    fn deliver(&mut self, connection: ConnectionId, answer: Bytes, injected: &Injected) -> Reaction {
+    fn deliver(
+        &mut self,
+        connection: ConnectionId,
+        header: &RequestHeader,
+        answer: Bytes,
+        injected: &Injected,
+    ) -> Reaction {
         if injected.silence {
             return Reaction::Nothing;
         }
@@ -230,10 +269,20 @@ impl Core {
         } else {
             Reaction::Answer(answer)
         };
-        if injected.delay.is_zero() {
+        let mut delay = injected.delay;
+        if let Some(time) = injected.throttle {
+            if api::mutes(header.request_api_key, header.request_api_version) {
+                if let Some(entry) = self.connections.get_mut(&connection) {
+                    entry.muted_until = self.now + time;
+                }
+            } else {
+                delay += time;
+            }
+        }
+        if delay.is_zero() {
             return reaction;
         }
-        self.wait(connection, Pending::Held { until: self.now + injected.delay, reaction })
+        self.wait(connection, Pending::Held { until: self.now + delay, reaction })
     }
 
     /// The names of all topics by their ids.

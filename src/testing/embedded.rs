@@ -272,6 +272,7 @@ async fn listen(shared: Arc<Shared>, node: i32, listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     // Without it small answers wait for the client's acknowledgement; if it cannot be

@@ -32,6 +32,7 @@ pub struct Fault {
 pub(crate) enum Effect {
     Error(ErrorCode, Place),
     Delay(Duration),
+    Throttle(Duration),
     Close,
     Silence,
     Freeze,
@@ -64,6 +65,13 @@ impl Fault {
     /// The answer leaves later.
     pub fn delay(by: Duration) -> Self {
         Fault::new(Effect::Delay(by))
+    }
+
+    /// The answer says that the client is throttled. From some version of each API on the broker
+    /// then answers at once and reads nothing from the connection for that time (KIP-219); before,
+    /// its answer is late by that time. A throttled Fetch brings no records.
+    pub fn throttle(time: Duration) -> Self {
+        Fault::new(Effect::Throttle(time))
     }
 
     /// The connection is closed, and the request is not carried out.
@@ -182,6 +190,7 @@ pub(crate) struct Faults(Vec<Fault>);
 pub(crate) struct Injected {
     errors: Vec<(Place, ErrorCode)>,
     pub(crate) delay: Duration,
+    pub(crate) throttle: Option<Duration>,
     pub(crate) close: bool,
     pub(crate) silence: bool,
     pub(crate) freeze: bool,
@@ -217,6 +226,7 @@ impl Faults {
             match &fault.effect {
                 Effect::Error(code, place) => injected.errors.push((place.clone(), *code)),
                 Effect::Delay(by) => injected.delay += *by,
+                Effect::Throttle(time) => injected.throttle = Some(*time),
                 Effect::Close => injected.close = true,
                 Effect::Silence => injected.silence = true,
                 Effect::Freeze => injected.freeze = true,
@@ -276,6 +286,7 @@ impl fmt::Debug for Effect {
         match self {
             Effect::Error(code, place) => write!(f, "Error({code:?}, {place:?})"),
             Effect::Delay(by) => write!(f, "Delay({by:?})"),
+            Effect::Throttle(time) => write!(f, "Throttle({time:?})"),
             Effect::Close => f.write_str("Close"),
             Effect::Silence => f.write_str("Silence"),
             Effect::Freeze => f.write_str("Freeze"),

@@ -91,11 +91,18 @@ impl Log {
         &self.entries
     }
 
-    /// Puts an entry at the end, at the offset that it carries.
-    pub(crate) fn push(&mut self, entry: Entry, epoch: i32, now_ms: i64, segment_bytes: usize) {
+    /// From the end on the log is written in this epoch, unless it is already. An epoch in which
+    /// nothing was written is forgotten.
+    pub(crate) fn begin_epoch(&mut self, epoch: i32) {
         if self.epochs.last().is_none_or(|(last, _)| *last < epoch) {
+            self.epochs.retain(|(_, start)| *start < self.end);
             self.epochs.push((epoch, self.end));
         }
+    }
+
+    /// Puts an entry at the end, at the offset that it carries.
+    pub(crate) fn push(&mut self, entry: Entry, epoch: i32, now_ms: i64, segment_bytes: usize) {
+        self.begin_epoch(epoch);
         let size = entry.bytes.len();
         match self.segments.last_mut() {
             Some(segment) if segment.bytes + size <= segment_bytes => {
@@ -154,11 +161,26 @@ impl Log {
         self.aborted.iter().copied().filter(move |aborted| aborted.last >= from && aborted.first < to)
     }
 
-    /// The last epoch not above `epoch`, and where it ends; `None` if the log knows none.
+    /// The last epoch not above `epoch`, and where it ends; `None` for an epoch that is still to come.
+    ///
+    /// One from before the log's own history ends where that begins, under the number asked for.
     pub(crate) fn end_of_epoch(&self, epoch: i32) -> Option<(i32, i64)> {
-        let next = self.epochs.partition_point(|(started, _)| *started <= epoch);
-        let found = self.epochs.get(next.checked_sub(1)?)?.0;
-        Some((found, self.epochs.get(next).map_or(self.end, |(_, start)| *start)))
+        let (latest, _) = *self.epochs.last()?;
+        match epoch {
+            asked if asked < 0 || asked > latest => None,
+            asked if asked == latest => Some((latest, self.end)),
+            asked => {
+                let next = self.epochs.partition_point(|(started, _)| *started <= asked);
+                let known = next.checked_sub(1).and_then(|last| self.epochs.get(last));
+                let end = self.epochs.get(next).map_or(self.end, |(_, start)| *start);
+                Some((known.map_or(asked, |(epoch, _)| *epoch), end))
+            }
+        }
+    }
+
+    /// The first epoch that the log knows of.
+    pub(crate) fn first_epoch(&self) -> Option<i32> {
+        self.epochs.first().map(|(epoch, _)| *epoch)
     }
 
     /// The epoch in which `offset` was written.
@@ -196,6 +218,12 @@ impl Log {
         let kept = self.segments.partition_point(|segment| segment.base <= start).saturating_sub(1);
         self.segments.drain(..kept);
         self.aborted.retain(|aborted| aborted.last >= start);
+        // The epoch that reaches over the start begins there now.
+        let gone = self.epochs.partition_point(|(_, began)| *began <= start).saturating_sub(1);
+        self.epochs.drain(..gone);
+        if let Some((_, began)) = self.epochs.first_mut() {
+            *began = start.max(*began);
+        }
     }
 
     /// Drops the entry that holds `offset` and what follows, as an unclean election does.
@@ -221,7 +249,7 @@ impl Log {
 
     /// A log that says it holds all that can be; see `endless`.
     pub(crate) fn endless() -> Self {
-        Log { end: super::endless::END, ..Log::default() }
+        Log { end: super::endless::END, epochs: vec![(0, 0)], ..Log::default() }
     }
 
     /// An empty log whose first offset is `start`.
@@ -273,15 +301,26 @@ mod tests {
     fn an_epoch_ends_where_the_next_one_begins() {
         let mut log = log();
         assert_eq!(log.end_of_epoch(3), Some((3, 12)));
-        assert_eq!(log.end_of_epoch(2), None);
-        assert_eq!(log.end_of_epoch(7), Some((3, 12)));
+        assert_eq!(log.end_of_epoch(2), Some((2, 10)));
+        assert_eq!(log.end_of_epoch(7), None);
         let mut later = entries(&hex(F01)).unwrap().remove(0);
         (later.offset, later.last) = (12, 12);
         log.push(later, 5, 1_000, 1 << 20);
         assert_eq!(log.end_of_epoch(3), Some((3, 12)));
         assert_eq!(log.end_of_epoch(4), Some((3, 12)));
+        assert_eq!(log.end_of_epoch(5), Some((5, 13)));
         assert_eq!(log.epoch_at(11), Some(3));
         assert_eq!(log.epoch_at(12), Some(5));
+    }
+
+    #[test]
+    fn an_epoch_that_wrote_nothing_is_forgotten_and_retention_cuts_the_history() {
+        let mut log = log();
+        log.begin_epoch(4);
+        log.begin_epoch(6);
+        assert_eq!((log.end_of_epoch(4), log.end_of_epoch(6)), (Some((3, 12)), Some((6, 12))));
+        log.delete_before(12);
+        assert_eq!((log.first_epoch(), log.end_of_epoch(3)), (Some(6), Some((3, 12))));
     }
 
     #[test]

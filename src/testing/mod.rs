@@ -29,9 +29,11 @@
 //! Underneath, [`Core`] is a plain state machine: a request and a time go in, a [`Reaction`] comes
 //! out. `shell` gives it a lock, a clock and byte streams.
 //!
-//! It is a first version: no groups with members, no fetch sessions (it answers like a broker whose
-//! cache of them is full), no transactions by request (markers can be stored), no producer sequence
-//! numbers, no TLS or SASL. A release advertises its APIs as it really does; asking for one that is
+//! Everything of a run in memory is the same in every run: nothing depends on a hash map's order, a
+//! random number or the machine's clock.
+//!
+//! It is a first version: no groups with members, no transactions by request (markers can be stored),
+//! no producer sequence numbers, no TLS or SASL. A release advertises its APIs as it really does; asking for one that is
 //! not built in closes the connection.
 
 mod api;
@@ -44,7 +46,9 @@ mod endless;
 mod entry;
 mod fault;
 mod log;
+mod random;
 mod release;
+mod sessions;
 mod shell;
 mod state;
 

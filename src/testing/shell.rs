@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::core::{ConnectionId, Core, Reaction};
 use super::endless::{Endless, Endlessly};
@@ -18,11 +18,18 @@ const REQUEST_LIMIT: usize = 104_857_600;
 /// The cluster, shared by everything that serves it or changes it.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    core: Mutex<Core>,
-    changes: watch::Sender<u64>,
+    cluster: Mutex<Cluster>,
     clock: Clock,
     /// Topics without an end, which the core knows by name only.
     endless: BTreeMap<String, Endless>,
+}
+
+#[derive(Debug)]
+struct Cluster {
+    core: Core,
+    /// By connection, so that they are woken in the same order in every run: tokio's own channels
+    /// for many receivers wake them in a random one.
+    wakers: BTreeMap<ConnectionId, Arc<Notify>>,
 }
 
 /// Which clock the cluster's time is read from.
@@ -45,30 +52,39 @@ impl Clock {
 
 impl Shared {
     pub(crate) fn new(core: Core, clock: Clock, endless: BTreeMap<String, Endless>) -> Arc<Self> {
-        let changes = watch::Sender::new(core.changes());
-        Arc::new(Shared { core: Mutex::new(core), changes, clock, endless })
+        Arc::new(Shared { cluster: Mutex::new(Cluster { core, wakers: BTreeMap::new() }), clock, endless })
     }
 
     /// Works on the core, and wakes the requests that wait for a change if there was one.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
+        self.with_cluster(|cluster| work(&mut cluster.core))
+    }
+
+    fn with_cluster<T>(&self, work: impl FnOnce(&mut Cluster) -> T) -> T {
         // A panic of a test's closure leaves the core as usable as any request does.
-        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
-        core.advance(self.clock.elapsed());
-        let result = work(&mut core);
-        let now = core.changes();
-        drop(core);
-        self.changes.send_if_modified(|seen| std::mem::replace(seen, now) != now);
+        let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        cluster.core.advance(self.clock.elapsed());
+        let before = cluster.core.changes();
+        let result = work(&mut cluster);
+        let Cluster { core, wakers } = &*cluster;
+        if core.changes() != before {
+            wakers.iter().filter(|(id, _)| core.is_waiting(**id)).for_each(|(_, waker)| waker.notify_one());
+        }
         result
     }
 
     /// Serves one connection to a broker until either side closes it.
     pub(crate) async fn serve(self: Arc<Self>, node: i32, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        // Before anything else, so that no change is missed.
-        let changes = self.changes.subscribe();
-        let Some(id) = self.with(|core| core.connect(node)) else { return };
+        let changed = Arc::new(Notify::new());
+        let connected = self.with_cluster(|cluster| {
+            let id = cluster.core.connect(node)?;
+            cluster.wakers.insert(id, changed.clone());
+            Some(id)
+        });
+        let Some(id) = connected else { return };
         let endlessly = Endlessly::default();
         let mut connection =
-            Connection { shared: self, changes, id, stream, buffer: BytesMut::new(), endlessly };
+            Connection { shared: self, changed, id, stream, buffer: BytesMut::new(), endlessly };
         if let Err(error) = connection.run().await {
             tracing::debug!(node, %error, "connection of the embedded broker ended");
         }
@@ -77,7 +93,7 @@ impl Shared {
 
 struct Connection<S> {
     shared: Arc<Shared>,
-    changes: watch::Receiver<u64>,
+    changed: Arc<Notify>,
     id: ConnectionId,
     stream: S,
     buffer: BytesMut,
@@ -86,7 +102,10 @@ struct Connection<S> {
 
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
-        self.shared.with(|core| core.disconnect(self.id));
+        self.shared.with_cluster(|cluster| {
+            cluster.core.disconnect(self.id);
+            cluster.wakers.remove(&self.id);
+        });
     }
 }
 
@@ -117,8 +136,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Reaction::Wait { until } => {
                         let wait = until.map(|until| until.saturating_sub(self.shared.clock.elapsed()));
                         tokio::select! {
+                            biased;
+                            () = self.changed.notified() => {}
                             () = sleep(wait) => {}
-                            _ = self.changes.changed() => {}
                             more = self.stream.read_buf(&mut self.buffer), if self.buffer.len() < 1 << 16 => {
                                 if more? == 0 {
                                     return Ok(());
@@ -145,12 +165,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
             tokio::select! {
+                biased;
                 read = self.stream.read_buf(&mut self.buffer) => {
                     if read? == 0 {
                         return Ok(None);
                     }
                 }
-                _ = self.changes.changed() => {
+                () = self.changed.notified() => {
                     if !self.shared.with(|core| core.is_open(self.id)) {
                         return Ok(None);
                     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Release;
 use super::log::Log;
+use super::sessions::Sessions;
 use crate::protocol::{ApiKey, ErrorCode, Versions};
 use crate::wire::Uuid;
 
@@ -23,6 +24,14 @@ pub struct Settings {
     pub segment_bytes: usize,
     /// The time of the cluster's start, in ms since 1970.
     pub started_ms: i64,
+    /// How many brokers keep a partition; all of them keep it if there are fewer.
+    pub replication_factor: i32,
+    /// The rack of each broker, in order; a broker without one is in none. Where there are racks,
+    /// clients that name theirs are sent to a follower in it (KIP-392, from 2.4 on).
+    pub racks: Vec<String>,
+    /// Fetch sessions that a broker remembers at most; 0 for none (KIP-227,
+    /// `max.incremental.fetch.session.cache.slots`).
+    pub fetch_session_slots: usize,
 }
 
 impl Default for Settings {
@@ -34,17 +43,38 @@ impl Default for Settings {
             default_partitions: 1,
             segment_bytes: 1 << 30,
             started_ms: 1_700_000_000_000,
+            replication_factor: i32::MAX,
+            racks: Vec::new(),
+            fetch_session_slots: 1_000,
         }
     }
 }
 
 /// A broker of the cluster.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: i32,
     pub(crate) host: String,
     pub(crate) port: u16,
+    pub(crate) rack: Option<String>,
     pub(crate) up: bool,
+    /// It takes requests in and does nothing about them.
+    pub(crate) frozen: bool,
+    /// Metadata leaves it out, even where it leads (KAFKA-9261).
+    pub(crate) hidden: bool,
+    /// What its Metadata answers say instead of what is.
+    pub(crate) outdated: Option<Layout>,
+    pub(crate) sessions: Sessions,
+}
+
+/// Topics without their logs, as Metadata shows them.
+pub(crate) type Layout = BTreeMap<String, (Uuid, Vec<PartitionLayout>)>;
+
+#[derive(Debug, Clone)]
+pub(crate) struct PartitionLayout {
+    pub(crate) leader: Option<i32>,
+    pub(crate) epoch: i32,
+    pub(crate) replicas: Vec<i32>,
 }
 
 #[derive(Debug)]
@@ -60,6 +90,34 @@ pub(crate) struct Partition {
     pub(crate) epoch: i32,
     pub(crate) replicas: Vec<i32>,
     pub(crate) log: Log,
+    /// Where the logs of followers end that lag behind.
+    pub(crate) follower_ends: BTreeMap<i32, i64>,
+    /// The epoch that Metadata shows instead.
+    pub(crate) shown_epoch: Option<i32>,
+}
+
+impl Partition {
+    /// Where the log of a replica ends.
+    pub(crate) fn end_at(&self, node: i32) -> i64 {
+        let behind = self.follower_ends.get(&node).filter(|_| self.leader != Some(node));
+        behind.map_or(self.log.end(), |end| self.log.end().min(*end))
+    }
+
+    /// Makes another broker, or none, the leader, in a new epoch; it becomes a replica if it is none.
+    pub(crate) fn elect(&mut self, leader: Option<i32>) {
+        self.replicas.extend(leader.filter(|leader| !self.replicas.contains(leader)));
+        self.leader = leader;
+        self.epoch += 1;
+        self.log.begin_epoch(self.epoch);
+    }
+
+    pub(crate) fn layout(&self) -> PartitionLayout {
+        PartitionLayout {
+            leader: self.leader,
+            epoch: self.shown_epoch.unwrap_or(self.epoch),
+            replicas: self.replicas.clone(),
+        }
+    }
 }
 
 /// A position that was committed.
@@ -83,6 +141,7 @@ pub(crate) struct State {
     /// What OffsetCommit 0 stored: real brokers keep that in ZooKeeper.
     pub(crate) committed_in_zookeeper: BTreeMap<CommitKey, Committed>,
     pub(crate) next_producer_id: i64,
+    names: BTreeMap<Uuid, String>,
     topics_created: u64,
     /// Counts the changes that a waiting request may be waiting for.
     pub(crate) changes: u64,
@@ -91,7 +150,17 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new(settings: Settings) -> Self {
         let nodes = (1..=settings.brokers.max(1))
-            .map(|id| Node { id, host: format!("broker-{id}"), port: 9092, up: true })
+            .map(|id| Node {
+                id,
+                host: format!("broker-{id}"),
+                port: 9092,
+                rack: settings.racks.get(id as usize - 1).cloned(),
+                up: true,
+                frozen: false,
+                hidden: false,
+                outdated: None,
+                sessions: Sessions::new(id, settings.fetch_session_slots),
+            })
             .collect();
         State {
             apis: settings.release.apis(),
@@ -101,6 +170,7 @@ impl State {
             committed: BTreeMap::new(),
             committed_in_zookeeper: BTreeMap::new(),
             next_producer_id: 1_000,
+            names: BTreeMap::new(),
             topics_created: 0,
             changes: 0,
         }
@@ -114,34 +184,63 @@ impl State {
         self.nodes.iter().find(|node| node.id == id)
     }
 
+    pub(crate) fn node_mut(&mut self, id: i32) -> Option<&mut Node> {
+        self.nodes.iter_mut().find(|node| node.id == id)
+    }
+
     pub(crate) fn live_nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.up)
     }
 
     /// Creates a topic, or replaces one by a new one of the same name, with a new id.
     pub(crate) fn create_topic(&mut self, name: &str, partitions: i32) {
+        self.delete_topic(name);
         self.topics_created += 1;
-        self.changes += 1;
         let id = match self.release().has_topic_ids() {
             true => Uuid((0x7465_7374_u128 << 96 | u128::from(self.topics_created)).to_be_bytes()),
             false => Uuid::ZERO,
         };
-        let ids: Vec<i32> = self.nodes.iter().map(|node| node.id).collect();
-        let partitions = (0..partitions.max(1))
-            .map(|index| {
-                let mut replicas = ids.clone();
-                replicas.rotate_left(index as usize % ids.len());
-                Partition { leader: replicas.first().copied(), epoch: 0, replicas, log: Log::default() }
-            })
-            .collect();
+        if !id.is_zero() {
+            self.names.insert(id, name.to_owned());
+        }
+        let partitions = (0..partitions.max(1)).map(|index| self.new_partition(index)).collect();
         self.topics.insert(name.to_owned(), Topic { id, partitions });
     }
 
-    pub(crate) fn name_of(&self, id: Uuid) -> Option<&str> {
-        if id.is_zero() {
-            return None;
+    pub(crate) fn delete_topic(&mut self, name: &str) {
+        if let Some(topic) = self.topics.remove(name) {
+            self.names.remove(&topic.id);
         }
-        self.topics.iter().find(|(_, topic)| topic.id == id).map(|(name, _)| name.as_str())
+        self.changes += 1;
+    }
+
+    /// Its replicas are the brokers from `index` on, in a circle.
+    pub(crate) fn new_partition(&self, index: i32) -> Partition {
+        let mut replicas: Vec<i32> = self.nodes.iter().map(|node| node.id).collect();
+        let brokers = replicas.len();
+        replicas.rotate_left(index.unsigned_abs() as usize % brokers);
+        replicas.truncate(self.settings.replication_factor.max(1) as usize);
+        let is_up = |id: &i32| self.node(*id).is_some_and(|node| node.up);
+        let mut log = Log::default();
+        log.begin_epoch(0);
+        Partition {
+            leader: replicas.iter().copied().find(is_up),
+            epoch: 0,
+            replicas,
+            log,
+            follower_ends: BTreeMap::new(),
+            shown_epoch: None,
+        }
+    }
+
+    pub(crate) fn name_of(&self, id: Uuid) -> Option<&str> {
+        self.names.get(&id).map(String::as_str)
+    }
+
+    /// All topics as Metadata would show them.
+    pub(crate) fn layout(&self) -> Layout {
+        let shown = |topic: &Topic| (topic.id, topic.partitions.iter().map(Partition::layout).collect());
+        self.topics.iter().map(|(name, topic)| (name.clone(), shown(topic))).collect()
     }
 
     pub(crate) fn partition(&self, topic: &str, partition: i32) -> Option<&Partition> {
@@ -152,6 +251,26 @@ impl State {
         self.topics.get_mut(topic)?.partitions.get_mut(usize::try_from(partition).ok()?)
     }
 
+    /// The partition, if `node` keeps it and the client's idea of its epoch (−1 for none) is right.
+    pub(crate) fn kept(
+        &self,
+        node: i32,
+        topic: &str,
+        partition: i32,
+        epoch: i32,
+    ) -> Result<&Partition, ErrorCode> {
+        let found = self.partition(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        if !found.replicas.contains(&node) {
+            return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
+        match epoch {
+            -1 => Ok(found),
+            old if old < found.epoch => Err(ErrorCode::FENCED_LEADER_EPOCH),
+            new if new > found.epoch => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
+            _ => Ok(found),
+        }
+    }
+
     /// The partition, if `node` leads it and the client's idea of its epoch (−1 for none) is right.
     pub(crate) fn led(
         &self,
@@ -160,16 +279,7 @@ impl State {
         partition: i32,
         epoch: i32,
     ) -> Result<&Partition, ErrorCode> {
-        let found = self.partition(topic, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-        match found.leader {
-            Some(leader) if leader == node => {}
-            _ => return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER),
-        }
-        match epoch {
-            -1 => Ok(found),
-            old if old < found.epoch => Err(ErrorCode::FENCED_LEADER_EPOCH),
-            new if new > found.epoch => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-            _ => Ok(found),
-        }
+        let found = self.kept(node, topic, partition, epoch)?;
+        if found.leader == Some(node) { Ok(found) } else { Err(ErrorCode::NOT_LEADER_OR_FOLLOWER) }
     }
 }

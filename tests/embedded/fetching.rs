@@ -137,18 +137,30 @@ fn kip_98_read_committed_stops_before_an_open_transaction_and_names_the_aborted_
 
 #[test]
 fn kip_951_who_asks_the_wrong_broker_is_told_the_leader() {
-    let broker = EmbeddedBroker::builder().release(Release::V3_9).brokers(2).topic("t", 1).start().unwrap();
-    broker.with(|cluster| cluster.set_leader("t", 0, Some(2))).unwrap();
-    let mut client = Client::to(&broker);
-    let answer = client.ask(11, fetch(&[(0, 0)], 100));
+    let broker = EmbeddedBroker::builder()
+        .release(Release::V3_9)
+        .brokers(3)
+        .settings(|settings| settings.replication_factor = 1)
+        .topic("t", 1)
+        .start()
+        .unwrap();
+    let mut stranger = Client::at(&broker.addrs()[2]);
+    let answer = stranger.ask(11, fetch(&[(0, 0)], 100));
     assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode(6));
     let mut request = fetch(&[(0, 0)], 100);
-    request.topics[0].topic_id = client.ask(12, metadata_of("t")).topics[0].topic_id;
-    let answer = client.ask(16, request);
-    let hint = &answer.responses[0].partitions[0].current_leader;
-    assert_eq!((hint.leader_id, hint.leader_epoch), (2, 1));
-    let address = format!("{}:{}", answer.node_endpoints[0].host, answer.node_endpoints[0].port);
-    assert_eq!(address, broker.addrs()[1]);
+    request.topics[0].topic_id = stranger.ask(12, metadata_of("t")).topics[0].topic_id;
+    request.topics[0].partitions[0].current_leader_epoch = 0;
+    let hinted = |client: &mut Client, code| {
+        let answer = client.ask(16, request.clone());
+        let partition = &answer.responses[0].partitions[0];
+        assert_eq!(partition.error_code, ErrorCode(code));
+        let address = format!("{}:{}", answer.node_endpoints[0].host, answer.node_endpoints[0].port);
+        (partition.current_leader.leader_id, partition.current_leader.leader_epoch, address)
+    };
+    assert_eq!(hinted(&mut stranger, 6), (1, 0, broker.addrs()[0].clone()));
+    // The old leader of a partition that was reassigned knows the new one's epoch.
+    broker.with(|cluster| cluster.set_leader("t", 0, Some(2))).unwrap();
+    assert_eq!(hinted(&mut Client::to(&broker), 74), (2, 1, broker.addrs()[1].clone()));
 }
 
 #[test]
@@ -161,14 +173,4 @@ fn kip_320_a_leader_epoch_that_is_not_the_leaders_is_refused() {
         let answer = Client::to(&broker).ask(11, request);
         assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode(code));
     }
-}
-
-#[test]
-fn kip_227_no_session_is_ever_opened() {
-    let broker = broker(Release::V2_4);
-    let session =
-        |session_id, session_epoch| FetchRequest { session_id, session_epoch, ..fetch(&[(0, 0)], 100) };
-    let opened = Client::to(&broker).ask(11, session(0, 0));
-    assert_eq!((opened.error_code, opened.session_id), (ErrorCode(0), 0));
-    assert_eq!(Client::to(&broker).ask(11, session(5, 1)).error_code, ErrorCode(70));
 }

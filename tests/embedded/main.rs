@@ -1,16 +1,20 @@
 //! The embedded broker behaves as each release does: over TCP, with nothing but the codecs.
 
 #![cfg(feature = "testing")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
+mod direct;
 mod endless;
 mod faults;
 mod fetching;
 mod in_memory;
+mod leaders;
 mod metadata;
 mod offsets;
 mod producing;
+mod sessions;
 mod unknown_requests;
+mod waiting;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

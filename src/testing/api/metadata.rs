@@ -7,14 +7,18 @@ use crate::protocol::{
     ErrorCode, MetadataBroker, MetadataPartition, MetadataRequest, MetadataRequestTopic, MetadataResponse,
     MetadataTopic,
 };
-use crate::testing::state::{State, Topic};
+use crate::testing::state::{Partition, State};
 
 pub(super) fn answer(state: &mut State, call: Call<'_>, request: MetadataRequest) -> MetadataResponse {
     // An empty list asks for all topics in version 0, and for none later.
     let asked = request.topics.filter(|topics| call.version > 0 || !topics.is_empty());
     let topics: Vec<MetadataTopic> = match asked {
         None => {
-            let names: Vec<String> = state.topics.keys().cloned().collect();
+            let outdated = state.node(call.node).and_then(|node| node.outdated.as_ref());
+            let names: Vec<String> = match outdated {
+                Some(layout) => layout.keys().cloned().collect(),
+                None => state.topics.keys().cloned().collect(),
+            };
             names.into_iter().map(|name| by_name(state, call, name, false)).collect()
         }
         Some(asked) => {
@@ -41,12 +45,12 @@ fn brokers(state: &State, topics: &[MetadataTopic]) -> Vec<MetadataBroker> {
         .collect();
     state
         .live_nodes()
-        .filter(|node| state.release().lists_all_brokers() || involved.contains(&node.id))
+        .filter(|node| !node.hidden && (state.release().lists_all_brokers() || involved.contains(&node.id)))
         .map(|node| MetadataBroker {
             node_id: node.id,
             host: node.host.clone(),
             port: node.port.into(),
-            rack: None,
+            rack: node.rack.clone(),
         })
         .collect()
 }
@@ -77,7 +81,8 @@ fn by_name(state: &mut State, call: Call<'_>, name: String, may_create: bool) ->
     if let Some(code) = call.injected.topic(&name) {
         return error(code, name);
     }
-    if state.topics.contains_key(&name) {
+    let outdated = state.node(call.node).and_then(|node| node.outdated.as_ref());
+    if outdated.map_or(state.topics.contains_key(&name), |layout| layout.contains_key(&name)) {
         return described(state, call, name);
     }
     if !may_create {
@@ -96,9 +101,16 @@ fn by_name(state: &mut State, call: Call<'_>, name: String, may_create: bool) ->
 }
 
 fn described(state: &State, call: Call<'_>, name: String) -> MetadataTopic {
-    let Some(Topic { id, partitions }) = state.topics.get(&name) else { return MetadataTopic::default() };
+    let outdated = state.node(call.node).and_then(|node| node.outdated.as_ref()?.get(&name));
+    let current = || {
+        let topic = state.topics.get(&name)?;
+        Some((topic.id, topic.partitions.iter().map(Partition::layout).collect()))
+    };
+    let Some((topic_id, partitions)) = outdated.cloned().or_else(current) else {
+        return MetadataTopic::default();
+    };
     let is_up = |id: &i32| state.node(*id).is_some_and(|node| node.up);
-    let partitions = (0..)
+    let partitions: Vec<_> = (0..)
         .zip(partitions)
         .map(|(partition_index, partition)| {
             let (up, down): (Vec<i32>, Vec<i32>) = partition.replicas.iter().copied().partition(is_up);
@@ -112,14 +124,14 @@ fn described(state: &State, call: Call<'_>, name: String) -> MetadataTopic {
                 partition_index,
                 leader_id: partition.leader.unwrap_or(-1),
                 leader_epoch: partition.epoch,
-                replica_nodes: partition.replicas.clone(),
+                replica_nodes: partition.replicas,
                 isr_nodes: up,
                 offline_replicas: down,
             }
         })
         .collect();
     MetadataTopic {
-        topic_id: *id,
+        topic_id,
         is_internal: name.starts_with("__"),
         name: Some(name),
         partitions,

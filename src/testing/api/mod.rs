@@ -7,6 +7,7 @@ mod metadata;
 mod offsets;
 mod produce;
 mod small;
+mod throttle;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use super::state::{Partition, State};
 use crate::protocol as p;
 use crate::protocol::{ApiKey, Request, RequestHeader};
 use crate::wire::{DecodeError, Problem, Reader};
+use throttle::Throttled;
+pub(crate) use throttle::mutes;
 
 /// A request being answered: who was asked, by which version, when.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +30,8 @@ pub(crate) struct Call<'a> {
     /// Time of the broker's clock, in ms since 1970.
     pub(crate) wall_ms: i64,
     pub(crate) injected: &'a Injected,
+    /// The same since the cluster's start.
+    pub(crate) now: Duration,
     /// Its time to wait is over.
     pub(crate) last_chance: bool,
 }
@@ -36,10 +41,16 @@ pub(crate) enum Outcome {
     Answer(Bytes),
     /// Done, and there is nothing to say.
     NoAnswer,
-    /// Nothing has happened yet: again after a change, or after this time.
-    WaitFor(Duration),
+    /// Nothing to say yet: again after a change, or after this time.
+    Wait(Duration, Waiting),
     /// Whatever the release does with what it does not know.
     Close,
+}
+
+/// A request that waits for something, taken in already.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    Fetch(fetch::Waiting),
 }
 
 /// The release does not know the request, or cannot read it.
@@ -60,7 +71,7 @@ pub(crate) fn carry_out(
         Some(Some(version)) => version,
         Some(None) if key == ApiKey::API_VERSIONS => {
             let answer = api_versions::unsupported(state);
-            return respond::<p::ApiVersionsRequest>(header, 0, &answer);
+            return respond::<p::ApiVersionsRequest>(Call { version: 0, ..call }, header, answer);
         }
         _ => {
             tracing::debug!(api = %key, version = asked, release = %state.release(), "refused");
@@ -72,7 +83,7 @@ pub(crate) fn carry_out(
         ($request:ty, $handler:path) => {{
             let request = decode::<$request>(header, frame, version)?;
             let answer = $handler(state, call, request);
-            respond::<$request>(header, version, &answer)
+            respond::<$request>(call, header, answer)
         }};
     }
     match key {
@@ -92,13 +103,13 @@ pub(crate) fn carry_out(
             let forgotten = answer.error_code.is_err() && state.release().forgets_correlation_id();
             let correlation_id = if forgotten { 0 } else { header.correlation_id };
             let header = RequestHeader { correlation_id, ..header.clone() };
-            respond::<p::FindCoordinatorRequest>(&header, version, &answer)
+            respond::<p::FindCoordinatorRequest>(call, &header, answer)
         }
         ApiKey::PRODUCE => {
             let request = decode::<p::ProduceRequest>(header, frame, version)?;
             let wants_answer = request.acks != 0;
             match produce::answer(state, call, request) {
-                (answer, _) if wants_answer => respond::<p::ProduceRequest>(header, version, &answer),
+                (answer, _) if wants_answer => respond::<p::ProduceRequest>(call, header, answer),
                 // The only way to tell a producer that wants no answer (from 0.8.2 on).
                 (_, true) => Ok(Outcome::Close),
                 (_, false) => Ok(Outcome::NoAnswer),
@@ -106,18 +117,47 @@ pub(crate) fn carry_out(
         }
         ApiKey::FETCH => {
             let request = decode::<p::FetchRequest>(header, frame, version)?;
-            let (answer, complete) = fetch::answer(state, call, &request);
             let wait = Duration::from_millis(request.max_wait_ms.max(0) as u64);
-            if complete || call.last_chance || wait.is_zero() {
-                respond::<p::FetchRequest>(header, version, &answer)
-            } else {
-                Ok(Outcome::WaitFor(wait))
+            let call = Call { last_chance: wait.is_zero(), ..call };
+            match fetch::begin(state, call, &request) {
+                Ok(waiting) => fetched(state, call, header, wait, waiting),
+                Err(refusal) => respond::<p::FetchRequest>(call, header, refusal),
             }
         }
         _ => {
             tracing::warn!(api = %key, version, "not built into the embedded broker");
             Ok(Outcome::Close)
         }
+    }
+}
+
+/// Goes on with a request that waits.
+pub(crate) fn go_on(
+    state: &mut State,
+    call: Call<'_>,
+    header: &RequestHeader,
+    waiting: Waiting,
+) -> Result<Outcome, Refused> {
+    let key = header.request_api_key;
+    let known = state.apis.iter().find(|(api, _)| *api == key).map(|(_, versions)| *versions);
+    let known = known.ok_or(Refused)?;
+    let version = state.release().reads_as(key, header.request_api_version, known).ok_or(Refused)?;
+    let call = Call { version, ..call };
+    match waiting {
+        Waiting::Fetch(waiting) => fetched(state, call, header, Duration::ZERO, waiting),
+    }
+}
+
+fn fetched(
+    state: &mut State,
+    call: Call<'_>,
+    header: &RequestHeader,
+    wait: Duration,
+    waiting: fetch::Waiting,
+) -> Result<Outcome, Refused> {
+    match fetch::answer(state, call, waiting) {
+        Ok(answer) => respond::<p::FetchRequest>(call, header, answer),
+        Err(waiting) => Ok(Outcome::Wait(wait, Waiting::Fetch(waiting))),
     }
 }
 
@@ -145,12 +185,16 @@ fn decode<R: Request>(header: &RequestHeader, frame: &Bytes, version: i16) -> Re
     })
 }
 
-fn respond<R: Request>(
+fn respond<R: Request<Response: Throttled>>(
+    call: Call<'_>,
     header: &RequestHeader,
-    version: i16,
-    answer: &R::Response,
+    mut answer: R::Response,
 ) -> Result<Outcome, Refused> {
-    let encoded = p::encode_response::<R>(answer, version, header.correlation_id);
+    if let Some(time) = call.injected.throttle {
+        answer.throttle(time);
+    }
+    let version = call.version;
+    let encoded = p::encode_response::<R>(&answer, version, header.correlation_id);
     encoded.map(Outcome::Answer).map_err(|error| {
         tracing::error!(request = R::NAME, version, %error, "cannot write the answer");
         Refused
@@ -170,7 +214,7 @@ fn endpoints(state: &State, hinted: impl Iterator<Item = i32>) -> Vec<p::NodeEnd
             node_id: node.id,
             host: node.host.clone(),
             port: node.port.into(),
-            rack: None,
+            rack: node.rack.clone(),
         })
         .collect()
 }

@@ -2,6 +2,7 @@
 
 use super::Call;
 use crate::protocol::*;
+use crate::testing::release::Release;
 use crate::testing::state::State;
 
 /// Every asker gets a new producer id, or a new epoch of the one it names.
@@ -36,14 +37,10 @@ pub(super) fn offset_for_leader_epoch(
             return Err(code);
         }
         let found = state.led(call.node, topic, asked.partition, asked.current_leader_epoch)?;
-        // The leader's own epoch ends at the end of its log, whether or not it wrote anything.
-        if asked.leader_epoch == found.epoch {
-            return Ok((found.epoch, found.log.end()));
-        }
-        if asked.leader_epoch > found.epoch {
-            return Ok((-1, -1));
-        }
-        Ok(found.log.end_of_epoch(asked.leader_epoch).unwrap_or((-1, -1)))
+        let ends = found.log.end_of_epoch(asked.leader_epoch).unwrap_or((-1, -1));
+        // Before 2.0 nothing was known of epochs before the log's first one.
+        let is_lost = found.log.first_epoch().is_some_and(|first| asked.leader_epoch < first);
+        Ok(if is_lost && state.release() < Release::V2_0 { (-1, -1) } else { ends })
     };
     let topics = request
         .topics
