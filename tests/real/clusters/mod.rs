@@ -18,6 +18,7 @@ fn three_brokers(release: &Release) -> Options {
     Options { brokers: 3, session_timeout: Duration::from_secs(2), heap, ..Options::default() }
         .set("controlled.shutdown.enable", "true") // an orderly stop hands the leadership over
         .set("unclean.leader.election.enable", "false")
+        .set("replica.high.watermark.checkpoint.interval.ms", "200") // at a start old releases cut their log there
         .set("replica.fetch.wait.max.ms", "200")
         .set("replica.socket.timeout.ms", "1500") // a follower gives up on a frozen leader
         .set("controller.quorum.election.timeout.ms", "500")

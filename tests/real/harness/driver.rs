@@ -102,7 +102,7 @@ impl Driver {
         kafka.wait_topic(topic, partitions)
     }
 
-    /// Returns when no broker knows it any more.
+    /// Returns when no broker knows it any more, and it can be made anew.
     pub fn delete_topic(&mut self, kafka: &Kafka, topic: &str) -> Result<()> {
         self.ask(&["delete", topic])?;
         kafka.wait_no_topic(topic)

@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.Config;
@@ -15,6 +16,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.TopicExistsException;
 
 /** Topics of 0.11 and later, through the release's AdminClient. */
 final class AdminTopics implements Topics {
@@ -32,7 +34,17 @@ final class AdminTopics implements Topics {
         Map<Integer, List<Integer>> assignment = new HashMap<>();
         for (int p = 0; p < replicas.size(); p++) assignment.put(p, replicas.get(p));
         NewTopic wanted = new NewTopic(topic, assignment).configs(configs);
-        admin.createTopics(Collections.singleton(wanted)).all().get(20, TimeUnit.SECONDS);
+        long deadline = System.nanoTime() + 20_000_000_000L;
+        while (true) {
+            try {
+                admin.createTopics(Collections.singleton(wanted)).all().get(20, TimeUnit.SECONDS);
+                return;
+            } catch (ExecutionException e) {
+                // With ZooKeeper a deleted topic is in the way a while after brokers have forgotten it.
+                if (!(e.getCause() instanceof TopicExistsException) || System.nanoTime() > deadline) throw e;
+                Thread.sleep(50);
+            }
+        }
     }
 
     @Override public void grow(String topic, List<List<Integer>> replicas) throws Exception {

@@ -35,9 +35,15 @@ final class ZkTopics implements Topics {
         write("/brokers/topics/" + topic, json.append("}}").toString());
     }
 
-    /** 0.8.1 and later. */
+    /** 0.8.1 and later. Brokers forget it long before the controller has removed it. */
     @Override public void delete(String topic) throws Exception {
         write("/admin/delete_topics/" + topic, "");
+        long deadline = System.nanoTime() + 30_000_000_000L;
+        while (zookeeper.exists("/admin/delete_topics/" + topic, false) != null
+            || zookeeper.exists("/brokers/topics/" + topic, false) != null) {
+            if (System.nanoTime() > deadline) throw new IllegalStateException(topic + " is still there after 30 s");
+            Thread.sleep(20);
+        }
     }
 
     @Override public String inSync(String topic, int partition) throws Exception {
