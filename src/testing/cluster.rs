@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::append::assign;
+use super::compaction::compact;
 use super::core::{Core, Seen};
 use super::entry::entries;
 use super::state::{Node, Partition, State};
@@ -106,11 +107,16 @@ impl Core {
         Ok(())
     }
 
-    /// Removes the entries that lie within `offsets`, as compaction does: the others stay where they
-    /// are.
+    /// Removes the entries that lie within `offsets`: the others stay where they are.
     pub fn remove(&mut self, topic: &str, partition: i32, offsets: Range<i64>) -> Result<()> {
         let partition = self.partition(topic, partition)?;
         partition.log.compact(|entry| !(offsets.contains(&entry.offset) && offsets.contains(&entry.last)));
+        Ok(())
+    }
+
+    /// Compacts the log, up to its last entry: of each key only the last record stays, at its offset.
+    pub fn compact(&mut self, topic: &str, partition: i32) -> Result<()> {
+        compact(&mut self.partition(topic, partition)?.log);
         Ok(())
     }
 
@@ -208,6 +214,12 @@ impl Core {
             node.frozen = false;
             node.sessions.clear();
         });
+        self.elect_missing();
+    }
+
+    /// Makes the first replica that is up the leader where there is none that is up.
+    pub(crate) fn elect_missing(&mut self) {
+        self.state.changes += 1;
         let live: BTreeSet<i32> = self.state.live_nodes().map(|node| node.id).collect();
         for partition in self.state.topics.values_mut().flat_map(|topic| &mut topic.partitions) {
             if partition.leader.is_none_or(|leader| !live.contains(&leader)) {

@@ -36,6 +36,7 @@ pub(crate) enum Effect {
     Close,
     Silence,
     Freeze,
+    CorruptRecords,
     Answer(Box<dyn FnMut(Vec<u8>) -> Spoiled + Send>),
 }
 
@@ -105,6 +106,12 @@ impl Fault {
                 *byte ^= xor;
             }
         })
+    }
+
+    /// A bit of the first record set in a Fetch answer is changed, in a place that its checksum
+    /// covers.
+    pub fn corrupt_records() -> Self {
+        Fault::new(Effect::CorruptRecords)
     }
 
     /// The answer carries another correlation id.
@@ -194,6 +201,7 @@ pub(crate) struct Injected {
     pub(crate) close: bool,
     pub(crate) silence: bool,
     pub(crate) freeze: bool,
+    pub(crate) corrupt_records: bool,
     /// Indices of the faults that spoil the answer's bytes.
     spoilers: Vec<usize>,
 }
@@ -230,6 +238,7 @@ impl Faults {
                 Effect::Close => injected.close = true,
                 Effect::Silence => injected.silence = true,
                 Effect::Freeze => injected.freeze = true,
+                Effect::CorruptRecords => injected.corrupt_records = true,
                 Effect::Answer(_) => injected.spoilers.push(index),
             }
         }
@@ -290,6 +299,7 @@ impl fmt::Debug for Effect {
             Effect::Close => f.write_str("Close"),
             Effect::Silence => f.write_str("Silence"),
             Effect::Freeze => f.write_str("Freeze"),
+            Effect::CorruptRecords => f.write_str("CorruptRecords"),
             Effect::Answer(_) => f.write_str("Answer(..)"),
         }
     }

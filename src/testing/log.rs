@@ -247,6 +247,11 @@ impl Log {
         self.entries.retain(keep);
     }
 
+    /// Puts other entries in place of the present ones: offsets, ends and transactions stay.
+    pub(crate) fn replace_entries(&mut self, entries: Vec<Entry>) {
+        self.entries = entries;
+    }
+
     /// A log that says it holds all that can be; see `endless`.
     pub(crate) fn endless() -> Self {
         Log { end: super::endless::END, epochs: vec![(0, 0)], ..Log::default() }

@@ -36,9 +36,12 @@
 //! no producer sequence numbers, no TLS or SASL. A release advertises its APIs as it really does; asking for one that is
 //! not built in closes the connection.
 
+mod action;
 mod api;
 mod append;
+mod chaos;
 mod cluster;
+mod compaction;
 mod convert;
 mod core;
 mod embedded;
@@ -53,6 +56,8 @@ mod shell;
 mod state;
 
 pub use self::core::{ConnectionId, Core, Reaction, Seen};
+pub use action::{Action, Happening};
+pub use chaos::{Chaos, Event};
 pub use cluster::LogOffsets;
 pub use embedded::{Builder, EmbeddedBroker, InMemoryConnector};
 pub use fault::Fault;

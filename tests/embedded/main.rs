@@ -3,6 +3,8 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod chaos;
+mod compacting;
 mod direct;
 mod endless;
 mod faults;

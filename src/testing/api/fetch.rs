@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::Call;
 use crate::protocol::{
@@ -12,6 +12,7 @@ use crate::protocol::{
 };
 use crate::records::Magic;
 use crate::testing::convert;
+use crate::testing::entry::whole_entries;
 use crate::testing::log::{Aborted, FirstEntry, ReadLimit};
 use crate::testing::release::Release;
 use crate::testing::sessions::{Context, Sessions, Wanted};
@@ -66,11 +67,27 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, waiting: Waiting) -> Res
         return Err(waiting);
     }
     let mut sessions = take_sessions(state, call.node);
-    let (session_id, fetched) = sessions.end(waiting.context, fetched, call.now);
+    let (session_id, mut fetched) = sessions.end(waiting.context, fetched, call.now);
     put_sessions(state, call.node, sessions);
+    if call.injected.corrupt_records {
+        corrupt(&mut fetched);
+    }
     let hinted = fetched.iter().map(|(_, partition)| partition.current_leader.leader_id);
     let node_endpoints = super::endpoints(state, hinted);
     Ok(FetchResponse { session_id, responses: by_topic(fetched), node_endpoints, ..Default::default() })
+}
+
+/// Changes the last byte of the first whole entry there is.
+fn corrupt(fetched: &mut [(Wanted, FetchedPartition)]) {
+    for records in fetched.iter_mut().filter_map(|(_, partition)| partition.records.as_mut()) {
+        let size = whole_entries(records).0.first().map_or(0, |entry| entry.bytes.len());
+        let mut bytes = BytesMut::from(&records[..]);
+        if let Some(byte) = size.checked_sub(1).and_then(|last| bytes.get_mut(last)) {
+            *byte ^= 0x10;
+            *records = bytes.freeze();
+            return;
+        }
+    }
 }
 
 fn take_sessions(state: &mut State, node: i32) -> Sessions {
