@@ -51,6 +51,12 @@ pub enum ErrorKind {
 
     /// No connection could be made.
     Connect(Arc<io::Error>),
+    /// None of the brokers could be asked; what each of them met.
+    NoBroker(Vec<Error>),
+    /// The connection was given up, with all others: the cluster is being looked for anew (KIP-1102).
+    Rebootstrap,
+    /// The client was closed.
+    ClientClosed,
     /// The connection broke.
     Io(Arc<io::Error>),
     /// The other side closed the connection.
@@ -98,6 +104,10 @@ pub enum ErrorKind {
         /// Its address, if the broker asked knows it.
         leader: Option<String>,
     },
+    /// No broker leads the partition now.
+    NoLeader,
+    /// No broker of this id is known.
+    UnknownBroker(i32),
     /// Another broker keeps the offsets of the group.
     NotCoordinator {
         /// The group.
@@ -199,6 +209,7 @@ impl Error {
                 Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
             }
             ErrorKind::NotLeader { .. } => Some(ErrorCode::NOT_LEADER_OR_FOLLOWER),
+            ErrorKind::NoLeader => Some(ErrorCode::LEADER_NOT_AVAILABLE),
             ErrorKind::NotCoordinator { .. } => Some(ErrorCode::NOT_COORDINATOR),
             _ => None,
         }
@@ -239,16 +250,21 @@ impl Error {
             | ErrorKind::Unsupported { .. }
             | ErrorKind::TooManyInFlight(_)
             | ErrorKind::InsideRuntime
+            | ErrorKind::ClientClosed
             | ErrorKind::WrongProtocol(_)
             | ErrorKind::UnknownPartition { .. }
             | ErrorKind::UnknownTopic { .. } => Fault::Caller,
+            ErrorKind::NoBroker(errors) => errors.first().map_or(Fault::Network, Error::fault),
             ErrorKind::Connect(_)
+            | ErrorKind::Rebootstrap
             | ErrorKind::Io(_)
             | ErrorKind::Closed
             | ErrorKind::Timeout(_)
             | ErrorKind::Unresponsive(_) => Fault::Network,
             ErrorKind::Broker { .. }
             | ErrorKind::NotLeader { .. }
+            | ErrorKind::NoLeader
+            | ErrorKind::UnknownBroker(_)
             | ErrorKind::NotCoordinator { .. }
             | ErrorKind::OutOfStep { .. }
             | ErrorKind::NoProgress
@@ -267,12 +283,18 @@ impl Error {
             | ErrorKind::Encode(_)
             | ErrorKind::Unsupported { .. }
             | ErrorKind::InsideRuntime
+            | ErrorKind::ClientClosed
             | ErrorKind::RecordTooLarge { .. }
             | ErrorKind::UnknownPartition { .. }
             | ErrorKind::Decode(_)
             | ErrorKind::Corrupt(_) => Retry::No,
             ErrorKind::WrongProtocol(Speaks::Nothing) => Retry::Again,
             ErrorKind::WrongProtocol(_) | ErrorKind::FrameSize { .. } => Retry::Human,
+            // One that may be well later is enough.
+            ErrorKind::NoBroker(errors) => match errors.iter().find(|why| why.retry() == Retry::Again) {
+                Some(_) => Retry::Again,
+                None => errors.first().map_or(Retry::Again, Error::retry),
+            },
             ErrorKind::TooManyInFlight(_)
             | ErrorKind::Connect(_)
             | ErrorKind::Io(_)
@@ -284,6 +306,9 @@ impl Error {
             | ErrorKind::NoProgress => Retry::Again,
             ErrorKind::UnknownTopic { .. }
             | ErrorKind::NotLeader { .. }
+            | ErrorKind::NoLeader
+            | ErrorKind::UnknownBroker(_)
+            | ErrorKind::Rebootstrap
             | ErrorKind::NotCoordinator { .. } => Retry::RefreshMetadata,
             ErrorKind::Broker { code, .. } => retry_of(*code),
         }
@@ -447,6 +472,23 @@ impl fmt::Display for ErrorKind {
             ErrorKind::NotLeader { leader: None } => {
                 f.write_str("this broker does not lead the partition, and no leader is known now; ask again later")
             }
+            ErrorKind::NoLeader => {
+                f.write_str("no broker leads the partition now: an election is on, or its replicas are down; ask again later")
+            }
+            ErrorKind::UnknownBroker(id) => {
+                write!(f, "no broker has the id {id} as far as the cluster tells; refresh metadata")
+            }
+            ErrorKind::NoBroker(errors) => {
+                f.write_str("none of the brokers answered")?;
+                for (i, why) in errors.iter().enumerate() {
+                    write!(f, "{} {why}", if i == 0 { ":" } else { ";" })?;
+                }
+                Ok(())
+            }
+            ErrorKind::Rebootstrap => {
+                f.write_str("the connection was given up: the cluster is being looked for anew; ask again")
+            }
+            ErrorKind::ClientClosed => f.write_str("this client was closed"),
             ErrorKind::NotCoordinator { group, coordinator: Some(coordinator) } => {
                 write!(f, "the offsets of group {group} are kept by another broker: connect to {coordinator}")
             }

@@ -12,6 +12,7 @@
 //! Errors say what went wrong, where, whose fault it is and whether a retry helps: [`Error`].
 
 pub mod client;
+pub mod discovery;
 pub mod error;
 pub mod net;
 pub mod protocol;

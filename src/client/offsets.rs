@@ -297,7 +297,19 @@ impl SimpleConsumer {
 }
 
 impl ListedOffset {
-    fn required(self) -> Result<i64> {
+    pub(super) fn failed(topic: &str, partition: i32, spec: OffsetSpec, why: Error) -> Self {
+        ListedOffset {
+            topic: topic.to_owned(),
+            partition,
+            spec,
+            offset: None,
+            timestamp: None,
+            leader_epoch: None,
+            error: Some(why.with_topic(topic).with_partition(partition)),
+        }
+    }
+
+    pub(super) fn required(self) -> Result<i64> {
         self.offset.ok_or_else(|| {
             Error::new(ErrorKind::Incomplete("an offset"))
                 .with_topic(self.topic)

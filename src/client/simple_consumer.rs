@@ -3,11 +3,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::broker::{Broker, Exchange};
 use super::fetch_limits::FetchLimits;
 use super::metadata::TopicIds;
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::{Backoff, BrokerAddress, BrokerVersions, Connector, Dialer, LegacyRelease};
+use crate::net::{
+    Backoff, BrokerAddress, BrokerVersions, Connector, Dialer, Exchange, LegacyRelease, Link, WhenDown,
+};
 use crate::protocol::{
     ApiKey, FetchRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, Request, Versions,
 };
@@ -46,22 +47,37 @@ pub struct SimpleConsumer {
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) broker: Broker,
+    pub(super) broker: Arc<Link>,
     pub(super) settings: Settings,
-    pub(super) topic_ids: Mutex<TopicIds>,
+    pub(super) topic_ids: Arc<Mutex<TopicIds>>,
     pub(super) limits: Mutex<FetchLimits>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
-    pub(super) request_timeout: Duration,
-    pub(super) isolation: Isolation,
-    pub(super) crc: CrcCheck,
-    pub(super) max_inflated: usize,
-    pub(super) fetch_limit: i32,
-    pub(super) frame_limit: usize,
-    pub(super) pinned: BTreeMap<ApiKey, i16>,
-    pub(super) offset_storage: OffsetStorage,
+pub(crate) struct Settings {
+    pub(crate) request_timeout: Duration,
+    pub(crate) isolation: Isolation,
+    pub(crate) crc: CrcCheck,
+    pub(crate) max_inflated: usize,
+    pub(crate) fetch_limit: i32,
+    pub(crate) frame_limit: usize,
+    pub(crate) pinned: BTreeMap<ApiKey, i16>,
+    pub(crate) offset_storage: OffsetStorage,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            request_timeout: Duration::from_secs(30),
+            isolation: Isolation::default(),
+            crc: CrcCheck::default(),
+            max_inflated: ReadOptions::DEFAULT_MAX_INFLATED,
+            fetch_limit: 64 << 20,
+            frame_limit: 100_000_000,
+            pinned: BTreeMap::new(),
+            offset_storage: OffsetStorage::default(),
+        }
+    }
 }
 
 /// Where the offsets of a group are kept.
@@ -100,17 +116,14 @@ impl SimpleConsumer {
             dialer: Dialer::default(),
             client_id: None,
             backoff: Backoff::default(),
-            settings: Settings {
-                request_timeout: Duration::from_secs(30),
-                isolation: Isolation::default(),
-                crc: CrcCheck::default(),
-                max_inflated: ReadOptions::DEFAULT_MAX_INFLATED,
-                fetch_limit: 64 << 20,
-                frame_limit: 100_000_000,
-                pinned: BTreeMap::new(),
-                offset_storage: OffsetStorage::default(),
-            },
+            settings: Settings::default(),
         }
+    }
+
+    /// The same calls over a link that others use too.
+    pub(super) fn over(link: Arc<Link>, settings: Settings, topic_ids: Arc<Mutex<TopicIds>>) -> Self {
+        let inner = Inner { broker: link, settings, topic_ids, limits: Mutex::default() };
+        SimpleConsumer { inner: Arc::new(inner) }
     }
 
     /// The broker.
@@ -170,9 +183,20 @@ impl SimpleConsumer {
         self.inner.broker.exchange(plan, timeout, asked).await
     }
 
-    /// The version of `R` to speak, within `allowed` and the pinned one.
     pub(super) fn choose<R: Request>(&self, versions: &BrokerVersions, allowed: Versions) -> Result<i16> {
-        let allowed = match self.inner.settings.pinned.get(&R::KEY) {
+        self.inner.settings.choose::<R>(versions, allowed)
+    }
+
+    /// An error about a partition, with its place.
+    pub(super) fn place<R: Request>(&self, why: Error, version: i16, topic: &str, partition: i32) -> Error {
+        why.with_api(R::KEY, version).with_broker(self.broker()).with_topic(topic).with_partition(partition)
+    }
+}
+
+impl Settings {
+    /// The version of `R` to speak, within `allowed` and the pinned one.
+    pub(crate) fn choose<R: Request>(&self, versions: &BrokerVersions, allowed: Versions) -> Result<i16> {
+        let allowed = match self.pinned.get(&R::KEY) {
             Some(&pinned) => {
                 let pinned = Versions { min: pinned, max: pinned };
                 allowed.intersection(pinned).unwrap_or(Versions::NONE)
@@ -180,11 +204,6 @@ impl SimpleConsumer {
             None => allowed,
         };
         versions.choose_within::<R>(allowed)
-    }
-
-    /// An error about a partition, with its place.
-    pub(super) fn place<R: Request>(&self, why: Error, version: i16, topic: &str, partition: i32) -> Error {
-        why.with_api(R::KEY, version).with_broker(self.broker()).with_topic(topic).with_partition(partition)
     }
 }
 
@@ -204,9 +223,9 @@ impl SimpleConsumerBuilder {
         }
         let dialer = dialer.frame_limit(settings.frame_limit);
         let inner = Inner {
-            broker: Broker::new(dialer, address.parse()?, backoff),
+            broker: Arc::new(Link::new(dialer, address.parse()?, backoff, WhenDown::Wait)),
             settings,
-            topic_ids: Mutex::default(),
+            topic_ids: Arc::default(),
             limits: Mutex::default(),
         };
         Ok(SimpleConsumer { inner: Arc::new(inner) })

@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -85,7 +85,13 @@ pub(super) struct Shared {
     pub(super) options: ConnectionOptions,
     /// Why the connection ended.
     pub(super) ended: OnceLock<Error>,
+    /// Tells the task to end.
+    cut: Mutex<Option<oneshot::Sender<()>>>,
 }
+
+/// A connection that this handle does not keep open.
+#[derive(Debug)]
+pub(super) struct WeakConnection(Weak<Shared>);
 
 impl Connection {
     /// Takes over a byte stream. Must be called inside a tokio runtime.
@@ -94,9 +100,14 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (requests, queue) = mpsc::channel(QUEUE);
-        let shared =
-            Arc::new(Shared { ids: CorrelationIds::starting_at(1), options, ended: OnceLock::new() });
-        tokio::spawn(Driver::new(stream, queue, Arc::clone(&shared)));
+        let (cut, when_cut) = oneshot::channel();
+        let shared = Arc::new(Shared {
+            ids: CorrelationIds::starting_at(1),
+            options,
+            ended: OnceLock::new(),
+            cut: Mutex::new(Some(cut)),
+        });
+        tokio::spawn(Driver::new(stream, queue, when_cut, Arc::clone(&shared)));
         Connection { requests, shared, versions: None }
     }
 
@@ -200,6 +211,15 @@ impl Connection {
         })
     }
 
+    /// Closes the connection for all handles; whoever waits for an answer gets this error.
+    pub(crate) fn close(&self, why: Error) {
+        self.shared.cut(why);
+    }
+
+    pub(super) fn downgrade(&self) -> WeakConnection {
+        WeakConnection(Arc::downgrade(&self.shared))
+    }
+
     /// Waits until the connection has ended, and says why.
     pub async fn closed(&self) -> Error {
         self.requests.closed().await;
@@ -207,7 +227,29 @@ impl Connection {
     }
 }
 
+impl WeakConnection {
+    /// Whether nobody has the connection any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+
+    pub(super) fn close(&self, why: Error) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.cut(why);
+        }
+    }
+}
+
 impl Shared {
+    fn cut(&self, why: Error) {
+        let _ = self.ended.set(why);
+        let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(cut) = cut {
+            // An error means that the task has ended already.
+            let _ = cut.send(());
+        }
+    }
+
     /// Why the connection ended.
     pub(super) fn error(&self) -> Error {
         let why = self.ended.get().cloned().unwrap_or_else(|| Error::new(ErrorKind::Closed));

@@ -59,11 +59,18 @@ pub(super) struct Driver<S> {
     /// All handles are gone.
     abandoned: bool,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Somebody closes the connection.
+    when_cut: oneshot::Receiver<()>,
     shared: Arc<Shared>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
-    pub(super) fn new(stream: S, queue: mpsc::Receiver<Outgoing>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(
+        stream: S,
+        queue: mpsc::Receiver<Outgoing>,
+        when_cut: oneshot::Receiver<()>,
+        shared: Arc<Shared>,
+    ) -> Self {
         Driver {
             stream,
             core: Core::new(shared.options.frame_limit),
@@ -72,11 +79,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             unflushed: false,
             abandoned: false,
             timer: None,
+            when_cut,
             shared,
         }
     }
 
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if Pin::new(&mut self.when_cut).poll(cx).is_ready() {
+            return Poll::Ready(Err(self.shared.error()));
+        }
         let muted = self.core.muted_until(Instant::now().into_std());
         if muted.is_none() {
             self.take_requests(cx);

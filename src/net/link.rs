@@ -1,28 +1,42 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use super::links::Opened;
+use super::{Backoff, BrokerAddress, BrokerVersions, Connection, Dialer, RequestOptions};
 use crate::error::{Error, ErrorKind, Result, Speaks};
-use crate::net::{Backoff, BrokerAddress, BrokerVersions, Connection, Dialer, RequestOptions};
 use crate::protocol::{ApiKey, Request};
 
 /// One broker: connects when something is to be asked, and again after the connection was lost.
 #[derive(Debug)]
-pub(crate) struct Broker {
+pub(crate) struct Link {
     dialer: Dialer,
     address: BrokerAddress,
     backoff: Backoff,
-    link: Mutex<Link>,
+    when_down: WhenDown,
+    state: Mutex<State>,
+    opened: Arc<Opened>,
     /// Connections that failed, or were closed before they answered anything, since the last answer.
     failures: AtomicU32,
 }
 
+/// What a caller meets while the link waits before it connects again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenDown {
+    /// The call waits too: callers in a loop do not hammer a broker that is down.
+    Wait,
+    /// The call fails with the last error at once: callers that have something else to do can.
+    Fail,
+}
+
 #[derive(Debug, Default)]
-struct Link {
+struct State {
     connection: Option<Connection>,
-    not_before: Option<Instant>,
+    /// Until when not to connect again, and why.
+    down: Option<(Instant, Error)>,
 }
 
 /// What was asked in which version, and the answer.
@@ -31,35 +45,50 @@ pub(crate) struct Exchange<R: Request> {
     pub(crate) response: R::Response,
 }
 
-impl Broker {
-    pub(crate) fn new(dialer: Dialer, address: BrokerAddress, backoff: Backoff) -> Self {
-        Broker { dialer, address, backoff, link: Mutex::default(), failures: AtomicU32::new(0) }
+impl Link {
+    pub(crate) fn new(dialer: Dialer, address: BrokerAddress, backoff: Backoff, when_down: WhenDown) -> Self {
+        let (state, opened, failures) = Default::default();
+        Link { dialer, address, backoff, when_down, state, opened, failures }
+    }
+
+    /// Registers its connections there.
+    pub(crate) fn opened_into(mut self, opened: &Arc<Opened>) -> Self {
+        self.opened = Arc::clone(opened);
+        self
     }
 
     pub(crate) fn address(&self) -> &BrokerAddress {
         &self.address
     }
 
+    /// Whether a connection is open now, as far as can be seen without waiting.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = self.state.try_lock();
+        state.is_ok_and(|state| state.connection.as_ref().is_some_and(|open| !open.is_closed()))
+    }
+
     /// The connection, made anew if there is none or it was lost; and whether it is new.
-    ///
-    /// Waits out the back-off first, so that callers in a loop do not hammer a broker that is down.
     pub(crate) async fn connection(&self) -> Result<(Connection, bool)> {
-        let mut link = self.link.lock().await;
-        if let Some(connection) = link.connection.as_ref().filter(|connection| !connection.is_closed()) {
+        let mut state = self.state.lock().await;
+        if let Some(connection) = state.connection.as_ref().filter(|connection| !connection.is_closed()) {
             return Ok((connection.clone(), false));
         }
-        link.connection = None;
-        if let Some(instant) = link.not_before {
-            sleep_until(instant).await;
+        state.connection = None;
+        if let Some((instant, why)) = &state.down {
+            match self.when_down {
+                WhenDown::Wait => sleep_until(*instant).await,
+                WhenDown::Fail if Instant::now() < *instant => return Err(why.clone()),
+                WhenDown::Fail => {}
+            }
         }
-        match self.dialer.dial(&self.address).await {
+        match self.opened.dial(&self.dialer, &self.address).await {
             Ok(connection) => {
-                link.connection = Some(connection.clone());
-                link.not_before = None;
+                state.connection = Some(connection.clone());
+                state.down = None;
                 Ok((connection, true))
             }
             Err(why) => {
-                link.not_before = Some(Instant::now() + self.after_failure());
+                state.down = Some((Instant::now() + self.after_failure(), why.clone()));
                 Err(why)
             }
         }
@@ -105,7 +134,7 @@ impl Broker {
                 // The first thing asked on a new connection: an old verdict may be wrong.
                 self.dialer.forget_verdict(&self.address);
                 let pause = self.after_failure();
-                self.link.lock().await.not_before = Some(Instant::now() + pause);
+                self.state.lock().await.down = Some((Instant::now() + pause, why.clone()));
             }
             if !lost || !may_be_repeated(R::KEY) {
                 return Err(why);
