@@ -2,6 +2,7 @@
 //! lose their start or their end, topics that go, come back and grow. See `workload` for what is written and
 //! `final_log` for what counts as the truth.
 
+mod calls;
 mod faults;
 mod final_log;
 mod survival;
@@ -16,7 +17,9 @@ use crate::stage::left_out;
 fn three_brokers(release: &Release) -> Options {
     let heap = if release.mode() == Mode::KRaft { "96m" } else { "64m" };
     Options { brokers: 3, session_timeout: Duration::from_secs(2), heap, ..Options::default() }
+        .set("offsets.topic.replication.factor", "3")
         .set("controlled.shutdown.enable", "true") // an orderly stop hands the leadership over
+        .set("controlled.shutdown.retry.backoff.ms", "500")
         .set("unclean.leader.election.enable", "false")
         .set("replica.high.watermark.checkpoint.interval.ms", "200") // at a start old releases cut their log there
         .set("replica.fetch.wait.max.ms", "200")

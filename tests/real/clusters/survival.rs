@@ -5,10 +5,13 @@ use std::time::Duration;
 use crate::harness::{Driver, Release, Result, wait_for};
 use crate::stage::Turn;
 
+use super::calls::Calls;
 use super::workload::Numbers;
 use super::{faults, final_log, start, three_brokers, wait_in_sync};
 
 const TOPIC: &str = "numbers";
+/// What `Cluster`'s own calls write to.
+const CALLED: &str = "called";
 const PARTITIONS: i32 = 3;
 
 /// Twenty seconds of faults, or three minutes with `tests/run --all`.
@@ -25,10 +28,14 @@ fn survives(name: &str) -> Result<()> {
     admin.create_topic(&kafka, TOPIC, PARTITIONS as usize, &["min.insync.replicas=2"])?;
     wait_in_sync(&mut admin, TOPIC, PARTITIONS, 3)?;
 
+    let runtime = tokio::runtime::Runtime::new().map_err(|e| e.to_string())?;
+    admin.create_topic(&kafka, CALLED, PARTITIONS as usize, &["min.insync.replicas=2"])?;
+    let calls = Calls::start(&runtime, &kafka, CALLED, PARTITIONS);
     let numbers = Numbers::start(&kafka, TOPIC, PARTITIONS)?;
     wait_for("the first numbers", Duration::from_secs(30), || Ok((numbers.count() > 0).then_some(())))?;
     let done = faults::happen(&mut kafka, &mut admin, TOPIC, PARTITIONS, time())?;
     let written = numbers.stop()?;
+    let called = calls.stop(&runtime)?;
     wait_in_sync(&mut admin, TOPIC, PARTITIONS, 3)?;
     println!(
         "{release}: {} numbers acknowledged, {} flushes failed\n  {}",
@@ -36,7 +43,15 @@ fn survives(name: &str) -> Result<()> {
         written.failures.len(),
         done.join("\n  ")
     );
+    println!(
+        "{release}: {} calls of produce, {} commits, the slowest call {:?}",
+        called.acknowledged.len(),
+        called.commits,
+        called.slowest
+    );
     for partition in 0..PARTITIONS {
+        let log = final_log::of_partition(&kafka, &mut admin, CALLED, partition)?;
+        final_log::holds_what_was_acknowledged(&log, partition, &called.acknowledged)?;
         let log = final_log::of_partition(&kafka, &mut admin, TOPIC, partition)?;
         final_log::holds_what_was_acknowledged(&log, partition, &written.acknowledged)?;
         println!("{release}: {TOPIC} {partition}: {} records", log.len());
