@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -61,6 +61,7 @@ pub struct Builder {
     settings: Settings,
     topics: Vec<(String, i32)>,
     endless: Vec<(String, i32, Endless)>,
+    host: Option<IpAddr>,
     ports: Vec<u16>,
 }
 
@@ -197,6 +198,13 @@ impl Builder {
         self
     }
 
+    /// The address to listen on, and to tell clients; 127.0.0.1 by default. Who listens on all
+    /// addresses tells the loopback one.
+    pub fn host(mut self, host: IpAddr) -> Self {
+        self.host = Some(host);
+        self
+    }
+
     /// Serves the cluster over TCP on 127.0.0.1, on a thread of its own: tests that block can use it
     /// as well.
     pub fn start(mut self) -> io::Result<EmbeddedBroker> {
@@ -209,9 +217,15 @@ impl Builder {
         let mut addresses = Vec::new();
         for (index, node) in core.state.nodes.iter_mut().enumerate() {
             let port = self.ports.get(index).copied().unwrap_or(0);
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+            let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
+            let listener = TcpListener::bind((host, port))?;
             listener.set_nonblocking(true)?;
-            let address: SocketAddr = listener.local_addr()?;
+            let mut address: SocketAddr = listener.local_addr()?;
+            match address.ip() {
+                IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+                IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+                _ => {}
+            }
             (node.host, node.port) = (address.ip().to_string(), address.port());
             addresses.push(address.to_string());
             listeners.push((node.id, listener));

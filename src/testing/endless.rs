@@ -1,5 +1,6 @@
 //! Topics without an end: the same entries for ever, at ever new offsets, so that a client's own
-//! speed can be measured. A connection keeps its last answer and overwrites only the offsets in it.
+//! speed can be measured. A connection keeps the answers that it has given and overwrites only the
+//! offsets in them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,12 +44,12 @@ impl Endless {
         if entries.is_empty() { Err(invalid("the set is empty")) } else { Ok(Endless(entries)) }
     }
 
-    /// Entries up to `limit` bytes, over and over, and at least one.
-    fn fill(&self, limit: usize) -> (Bytes, Vec<(usize, Step)>) {
-        let mut set = Vec::with_capacity(limit);
+    /// Entries up to `limit` bytes, over and over; a first one in any case if `whole`.
+    fn fill(&self, limit: usize, whole: bool) -> (Bytes, Vec<(usize, Step)>) {
+        let mut set = Vec::new();
         let mut steps = Vec::new();
         for (bytes, step) in self.0.iter().cycle() {
-            if !steps.is_empty() && set.len() + bytes.len() > limit {
+            if !(whole && steps.is_empty()) && set.len() + bytes.len() > limit {
                 break;
             }
             steps.push((set.len(), *step));
@@ -70,10 +71,24 @@ fn step(entry: &Entry) -> Option<Step> {
     }
 }
 
-/// The last answer of a connection.
+/// Bytes of answers that a connection keeps; a client that takes its partitions in turns asks for
+/// the same ones in several orders.
+const KEPT: usize = 64 << 20;
+
+/// The most records in an answer, whatever is asked (`fetch.max.bytes` of a broker, KIP-541).
+const LARGEST: usize = 57_671_680;
+
+/// The answers of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Endlessly {
-    /// The request that it answers, without offsets.
+    prepared: Vec<Prepared>,
+    bytes: usize,
+}
+
+/// An answer whose offsets are still to be written.
+#[derive(Debug)]
+struct Prepared {
+    /// The request that it answers, without what differs from one to the next.
     request: FetchRequest,
     version: i16,
     frame: Vec<u8>,
@@ -83,6 +98,8 @@ pub(crate) struct Endlessly {
 
 impl Endlessly {
     /// The answer to a fetch from topics without an end alone; `None` for anything else.
+    ///
+    /// No session is opened: to clients that is a broker whose cache of them is full.
     pub(crate) fn answer(
         &mut self,
         topics: &BTreeMap<String, Endless>,
@@ -93,15 +110,37 @@ impl Endlessly {
         if header.request_api_key != ApiKey::FETCH {
             return None;
         }
+        let version = header.request_api_version;
         let (_, mut request) = decode_request::<FetchRequest>(frame).ok()?;
+        if request.session_id != 0 && request.session_epoch > 0 {
+            return None;
+        }
+        (request.session_id, request.session_epoch) = (0, -1);
         let asked = request.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
         let offsets: Vec<i64> = asked.map(|it| std::mem::take(&mut it.fetch_offset)).collect();
-        if self.frame.is_empty() || self.version != header.request_api_version || self.request != request {
-            *self = Endlessly::prepare(topics, &names(), request, header.request_api_version)?;
-        }
-        self.frame.get_mut(4..8)?.copy_from_slice(&header.correlation_id.to_be_bytes());
+        let same = |kept: &Prepared| kept.version == version && kept.request == request;
+        let index = match self.prepared.iter().position(same) {
+            Some(index) => index,
+            None => {
+                let prepared = Prepared::new(topics, &names(), request, version)?;
+                if self.bytes + prepared.frame.len() > KEPT {
+                    *self = Endlessly::default();
+                }
+                self.bytes += prepared.frame.len();
+                self.prepared.push(prepared);
+                self.prepared.len() - 1
+            }
+        };
+        self.prepared.get_mut(index)?.at(header.correlation_id, &offsets)
+    }
+}
+
+impl Prepared {
+    /// The answer with its entries at these offsets.
+    fn at(&mut self, correlation_id: i32, offsets: &[i64]) -> Option<&[u8]> {
+        self.frame.get_mut(4..8)?.copy_from_slice(&correlation_id.to_be_bytes());
         for (entries, first) in self.partitions.iter().zip(offsets) {
-            let mut next = first;
+            let mut next = *first;
             for (at, step) in entries {
                 let offset = if step.names_last { next + step.span - 1 } else { next };
                 self.frame.get_mut(*at..at + 8)?.copy_from_slice(&offset.to_be_bytes());
@@ -111,13 +150,14 @@ impl Endlessly {
         Some(&self.frame)
     }
 
-    fn prepare(
+    fn new(
         topics: &BTreeMap<String, Endless>,
         names: &BTreeMap<Uuid, String>,
         request: FetchRequest,
         version: i16,
     ) -> Option<Self> {
-        let mut room = if version >= 3 { request.max_bytes.max(0) as usize } else { usize::MAX };
+        let asked = if version >= 3 { request.max_bytes.max(0) as usize } else { usize::MAX };
+        let mut room = asked.min(LARGEST);
         let mut responses = Vec::new();
         let mut filled = Vec::new();
         for topic in &request.topics {
@@ -126,10 +166,8 @@ impl Endlessly {
             let mut partitions = Vec::new();
             for partition in &topic.partitions {
                 let limit = room.min(partition.partition_max_bytes.max(0) as usize);
-                let (set, steps) = match limit {
-                    0 => Default::default(),
-                    _ => endless.fill(limit),
-                };
+                // Only the first set may exceed the limits (KIP-74).
+                let (set, steps) = endless.fill(limit, filled.is_empty());
                 room = room.saturating_sub(set.len());
                 filled.push((set.clone(), steps));
                 partitions.push(FetchedPartition {
@@ -153,7 +191,7 @@ impl Endlessly {
             from = at + set.len();
             placed.push(steps.into_iter().map(|(inner, step)| (at + inner, step)).collect());
         }
-        Some(Endlessly { request, version, frame, partitions: placed })
+        Some(Prepared { request, version, frame, partitions: placed })
     }
 }
 

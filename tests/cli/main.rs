@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod bombs;
+mod broker;
 mod decode_frames;
 mod decode_records;
 mod demo;

@@ -25,6 +25,14 @@ fn wrong_usage_exits_with_2_and_says_what_is_right() {
         (&["produce", "-b", "h", "-t", "t", "--acks", "2"], "expected all, 1 or 0"),
         (&["produce", "-b", "h", "-t", "t", "-l", "/no/such"], "cannot read /no/such: No such file"),
         (&["offsets", "-b", "h", "-t", "t", "--at", "now"], "expected earliest, latest, max-timestamp"),
+        (&["broker", "--listen", "9092"], "expected host:port"),
+        (&["broker", "--topic", "t:0"], "expected NAME or NAME:PARTITIONS"),
+        (&["broker", "--topic", "a b"], "a topic's name holds letters"),
+        (&["broker", "--record-size", "5"], "--endless <NAME[:PARTITIONS]>"),
+        (
+            &["broker", "--release", "0.8", "--endless", "t", "-z", "gzip"],
+            "no compressed messages before 0.10",
+        ),
         (&["decode", "records", "--input", "octal"], "[possible values: auto, hex, binary]"),
     ];
     for (args, message) in table {

@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::broker::BrokerArgs;
 use crate::completions::CompletionsArgs;
 use crate::consume::ConsumeArgs;
 use crate::decode::DecodeArgs;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Produce(ProduceArgs),
     Decode(DecodeArgs),
     Demo(DemoArgs),
+    Broker(BrokerArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

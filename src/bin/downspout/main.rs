@@ -1,6 +1,7 @@
 //! The `downspout` command: one file per subcommand, over the library.
 
 mod args;
+mod broker;
 mod cluster;
 mod completions;
 mod connect;
@@ -49,6 +50,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Produce(args) => block_on(produce::run(&args)),
         Command::Decode(args) => decode::run(args),
         Command::Demo(args) => demo::run(&args),
+        Command::Broker(args) => block_on(broker::run(&args)),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
