@@ -10,7 +10,7 @@ use super::metadata::{TopicIds, by_name_or_id};
 use super::simple_consumer::{LAST_FETCH_BY_NAME, SimpleConsumer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
-    ErrorCode, FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition as Answer, Request,
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition as Answer, Request,
 };
 use crate::records::{Isolation, ReadOptions, RecordSet};
 
@@ -176,10 +176,7 @@ impl SimpleConsumer {
         for partition in &mut fetched.partitions {
             self.look_for_progress(partition);
             if let Some(why) = partition.error.take() {
-                if matches!(why.code(), Some(ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::INCONSISTENT_TOPIC_ID))
-                {
-                    self.forget_id(&partition.topic);
-                }
+                self.forget_id_if(Some(&why), &partition.topic);
                 partition.error = Some(self.explain(why).await);
             }
         }

@@ -119,6 +119,7 @@ impl SimpleConsumer {
                 None => Some(Error::new(ErrorKind::Incomplete("this partition"))),
             };
             let error = error.map(|why| self.place::<OffsetCommitRequest>(why, version, topic, *partition));
+            self.forget_id_if(error.as_ref(), topic);
             committed.push(Committed { topic: topic.clone(), partition: *partition, error });
         }
         self.name_coordinator(group, committed.iter_mut().map(|committed| &mut committed.error)).await;
@@ -163,6 +164,9 @@ impl SimpleConsumer {
                 })
             })
             .collect();
+        for CommittedOffset { topic, error, .. } in &found {
+            self.forget_id_if(error.as_ref(), topic);
+        }
         self.name_coordinator(group, found.iter_mut().map(|found| &mut found.error)).await;
         Ok(found)
     }
@@ -306,7 +310,7 @@ impl SimpleConsumer {
             let Some(why) = error.take_if(|why| why.code() == Some(ErrorCode::NOT_COORDINATOR)) else {
                 continue;
             };
-            if coordinator.is_none() {
+            if coordinator.is_none() && self.inner.explains {
                 let found = self.find_coordinator(group).await;
                 coordinator = Some(found.ok().map(|found| found.address.to_string()));
             }

@@ -73,7 +73,10 @@ impl SimpleConsumer {
             ErrorCode::UNKNOWN_TOPIC_ID,
             ErrorCode::INCONSISTENT_TOPIC_ID,
         ];
-        if !asks_for_more.contains(&code) || !matches!(why.kind(), ErrorKind::Broker { .. }) {
+        if !self.inner.explains
+            || !asks_for_more.contains(&code)
+            || !matches!(why.kind(), ErrorKind::Broker { .. })
+        {
             return why;
         }
         let Ok(metadata) = self.metadata(&[&topic]).await else { return why };
@@ -114,8 +117,17 @@ impl SimpleConsumer {
         self.understand(exchange.version, exchange.response, Some(topics)).map(drop)
     }
 
+    /// Forgets a topic's id if the error says that there is no such topic any more.
+    pub(super) fn forget_id_if(&self, error: Option<&Error>, topic: &str) {
+        if let Some(ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::INCONSISTENT_TOPIC_ID) =
+            error.and_then(Error::code)
+        {
+            self.forget_id(topic);
+        }
+    }
+
     /// Forgets the id of a topic that was made anew.
-    pub(super) fn forget_id(&self, topic: &str) {
+    fn forget_id(&self, topic: &str) {
         self.inner.topic_ids.lock().unwrap_or_else(PoisonError::into_inner).remove(topic);
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) topic_ids: Arc<Mutex<TopicIds>>,
     pub(super) limits: Mutex<FetchLimits>,
+    /// Whether to ask the broker what its errors are about.
+    pub(super) explains: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -120,9 +122,10 @@ impl SimpleConsumer {
         }
     }
 
-    /// The same calls over a link that others use too.
+    /// The same calls over a link that others use too, for a caller that knows more of the cluster
+    /// than this broker.
     pub(super) fn over(link: Arc<Link>, settings: Settings, topic_ids: Arc<Mutex<TopicIds>>) -> Self {
-        let inner = Inner { broker: link, settings, topic_ids, limits: Mutex::default() };
+        let inner = Inner { broker: link, settings, topic_ids, limits: Mutex::default(), explains: false };
         SimpleConsumer { inner: Arc::new(inner) }
     }
 
@@ -227,6 +230,7 @@ impl SimpleConsumerBuilder {
             settings,
             topic_ids: Arc::default(),
             limits: Mutex::default(),
+            explains: true,
         };
         Ok(SimpleConsumer { inner: Arc::new(inner) })
     }

@@ -27,6 +27,15 @@ pub struct Dialer {
     release: Option<LegacyRelease>,
     patience: Patience,
     memory: Arc<Memory>,
+    identity: Option<Arc<Identity>>,
+}
+
+/// Who is expected at an address (KIP-1242): told to brokers from 4.4 on, which answer error 129 if
+/// they are somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) cluster_id: String,
+    pub(crate) node_id: i32,
 }
 
 impl fmt::Debug for Dialer {
@@ -49,6 +58,7 @@ impl Default for Dialer {
             release: None,
             patience: Patience::default(),
             memory: Arc::default(),
+            identity: None,
         }
     }
 }
@@ -97,6 +107,16 @@ impl Dialer {
     pub fn assume_release(mut self, release: LegacyRelease) -> Self {
         self.release = Some(release);
         self
+    }
+
+    /// Expects this broker behind the addresses that are dialed.
+    pub(crate) fn expecting(mut self, identity: Option<Arc<Identity>>) -> Self {
+        self.identity = identity;
+        self
+    }
+
+    pub(super) fn identity(&self) -> Option<&Arc<Identity>> {
+        self.identity.as_ref()
     }
 
     /// Forgets what was concluded about a broker that did not tell its versions.
@@ -243,8 +263,10 @@ impl Climb<'_> {
         // Longer than all steps together: a late answer counts to the end.
         let timeout = self.dialer.patience.total * 2;
         self.latest_closed = false;
+        let identity = self.dialer.identity.clone();
         self.asks.push(Box::pin(async move {
-            let versions = BrokerVersions::advertised(&ask_versions(&connection, timeout).await?);
+            let answer = ask_versions(&connection, timeout, identity.as_deref()).await?;
+            let versions = BrokerVersions::advertised(&answer);
             Ok(connection.with_versions(versions))
         }));
     }

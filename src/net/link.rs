@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use super::dialer::Identity;
 use super::links::Opened;
 use super::{Backoff, BrokerAddress, BrokerVersions, Connection, Dialer, RequestOptions};
 use crate::error::{Error, ErrorKind, Result, Speaks};
@@ -55,6 +56,10 @@ impl Link {
     pub(crate) fn opened_into(mut self, opened: &Arc<Opened>) -> Self {
         self.opened = Arc::clone(opened);
         self
+    }
+
+    pub(super) fn identity(&self) -> Option<&Arc<Identity>> {
+        self.dialer.identity()
     }
 
     pub(crate) fn address(&self) -> &BrokerAddress {

@@ -26,6 +26,7 @@ pub use backoff::Backoff;
 pub use connection::{Answer, Connection, ConnectionOptions, RawAnswer, RequestOptions};
 pub use connector::{BoxFuture, BrokerAddress, ByteStream, ConnectWith, Connector, TcpConnector};
 pub use dialer::Dialer;
+pub(crate) use dialer::Identity;
 pub(crate) use link::{Exchange, Link, WhenDown};
 pub(crate) use links::Links;
 pub use versions::{BrokerVersions, LegacyRelease, VersionSource};

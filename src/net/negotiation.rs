@@ -4,18 +4,24 @@ use bytes::Bytes;
 use std::time::Duration;
 
 use super::connection::{Connection, RequestOptions};
+use super::dialer::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{ApiKey, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Request, decode_response};
 use crate::wire::Reader;
 
-/// Asks the broker which versions it speaks, newest way first.
-pub(super) async fn ask_versions(connection: &Connection, timeout: Duration) -> Result<ApiVersionsResponse> {
+/// Asks the broker which versions it speaks, newest way first; and whether it is who it is taken for.
+pub(super) async fn ask_versions(
+    connection: &Connection,
+    timeout: Duration,
+    identity: Option<&Identity>,
+) -> Result<ApiVersionsResponse> {
     let mut version = ApiVersionsRequest::VERSIONS.max;
     loop {
         let request = ApiVersionsRequest {
             client_software_name: env!("CARGO_PKG_NAME").into(),
             client_software_version: env!("CARGO_PKG_VERSION").into(),
-            ..ApiVersionsRequest::default()
+            cluster_id: identity.map(|identity| identity.cluster_id.clone()),
+            node_id: identity.map_or(-1, |identity| identity.node_id),
         };
         let options = RequestOptions::within(timeout);
         let answer = connection.request(&request, version, options)?.raw().await?;

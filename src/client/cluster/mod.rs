@@ -1,9 +1,15 @@
 //! A cluster: its brokers as one.
 
 mod builder;
+mod groups;
 mod picture;
+mod produce;
 mod requests;
 mod shared;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests;
+mod tries;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -188,31 +188,27 @@ impl KnownTopic {
         told: Vec<PartitionMetadata>,
         now: Instant,
     ) -> Self {
-        let known = before.map_or(0, |before| before.partitions.len());
-        let most = told.len().saturating_mul(8).max(known).max(1024);
-        let mut partitions: Vec<PartitionState> = Vec::new();
-        let mut seen = 0;
-        for told in told {
-            // Some may be left out; a number far beyond what was told is nonsense.
-            let Some(index) = usize::try_from(told.id).ok().filter(|index| *index < most) else { continue };
-            if partitions.len() <= index {
-                partitions.resize_with(index + 1, PartitionState::default);
-            }
-            seen = seen.max(index + 1);
-            let before = before.and_then(|before| before.partitions.get(index));
-            partitions[index] = PartitionState::after(before, told, now);
-        }
-        // A broker that has just started knows of fewer partitions: believed when told twice.
-        let fewer = (seen < known).then_some(seen);
-        if let Some(before) = before
-            && fewer.is_some()
-            && before.fewer != fewer
-        {
-            let rest = before.partitions.iter().skip(seen);
-            partitions.extend(rest.map(|state| PartitionState { leader: None, ..state.clone() }));
-            return KnownTopic { id: id.or(before.id), partitions, fewer };
-        }
-        KnownTopic { id: id.or_else(|| before?.id), partitions, fewer: None }
+        let known = before.map_or(&[][..], |before| &before.partitions);
+        // Some may be left out; a number far beyond what was told is nonsense.
+        let most = told.len().saturating_mul(8).max(known.len()).max(1024);
+        let told: BTreeMap<usize, PartitionMetadata> = told
+            .into_iter()
+            .filter_map(|told| Some((usize::try_from(told.id).ok()?, told)))
+            .filter(|(index, _)| *index < most)
+            .collect();
+        let count = told.keys().next_back().map_or(0, |last| last + 1);
+        // A broker that has just started may know of fewer: believed when it is told twice.
+        let fewer = (count < known.len()).then_some(count);
+        let is_believed = fewer.is_none() || before.is_some_and(|before| before.fewer == fewer);
+        let mut told = told;
+        let partitions = (0..if is_believed { count } else { known.len() })
+            .map(|index| match (told.remove(&index), known.get(index)) {
+                (Some(told), before) => PartitionState::after(before, told, now),
+                // Whoever led it, this broker cannot tell.
+                (None, before) => PartitionState { leader: None, ..before.cloned().unwrap_or_default() },
+            })
+            .collect();
+        KnownTopic { id: id.or_else(|| before?.id), partitions, fewer: fewer.filter(|_| !is_believed) }
     }
 }
 
@@ -243,5 +239,177 @@ impl PartitionState {
 
     fn looks_like(&self, other: &PartitionState) -> bool {
         (self.leader, self.epoch, self.error) == (other.leader, other.epoch, other.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::TopicMetadata;
+    use crate::net::BrokerAddress;
+
+    fn broker(id: i32) -> BrokerInfo {
+        BrokerInfo::new(id, BrokerAddress::new(format!("broker-{id}"), 9092))
+    }
+
+    /// Topic `t` with partitions of these leaders and epochs.
+    fn told(id: u8, partitions: &[(i32, i32)]) -> Metadata {
+        let partitions = partitions.iter().zip(0..).map(|((leader, epoch), number)| {
+            let mut partition = PartitionMetadata::new(number, Some(*leader).filter(|id| *id > 0));
+            partition.leader_epoch = Some(*epoch).filter(|epoch| *epoch >= 0);
+            partition
+        });
+        let mut topic = TopicMetadata::new("t", partitions.collect());
+        topic.id = (id > 0).then_some(Uuid([id; 16]));
+        Metadata::new((1..=3).map(broker).collect(), vec![topic])
+    }
+
+    fn failed(kind: ErrorKind) -> Metadata {
+        let mut topic = TopicMetadata::new("t", Vec::new());
+        topic.error = Some(Error::new(kind));
+        Metadata::new(vec![broker(1)], vec![topic])
+    }
+
+    /// A picture and the clock beside it.
+    struct Seen(Picture, Instant);
+
+    impl Seen {
+        fn new(first: Metadata) -> Seen {
+            let now = Instant::now();
+            Seen(Picture::empty(now).after(first, now).0, now)
+        }
+
+        /// After so many seconds this is told; whether it changed anything.
+        fn hear(&mut self, seconds: u64, metadata: Metadata) -> bool {
+            self.1 += Duration::from_secs(seconds);
+            let serial = self.0.serial;
+            let (next, changed) = self.0.after(metadata, self.1);
+            assert_eq!(next.serial, serial + 1);
+            self.0 = next;
+            changed
+        }
+
+        /// Leaders (0 for none) and epochs (−1 for none).
+        fn leaders(&self) -> Vec<(i32, i32)> {
+            let Some(TopicState::Known(topic)) = self.0.topic("t") else { panic!("{:?}", self.0.topic("t")) };
+            let states = topic.partitions.iter();
+            states.map(|state| (state.leader.unwrap_or(0), state.epoch.unwrap_or(-1))).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn o4_an_older_epoch_is_ignored_for_a_minute_and_then_accepted() {
+        let mut seen = Seen::new(told(7, &[(1, 5), (2, 5)]));
+        assert!(!seen.hear(1, told(7, &[(3, 4), (2, 5)])));
+        assert_eq!(seen.leaders(), [(1, 5), (2, 5)]);
+        seen.hear(59, told(7, &[(3, 4), (2, 5)]));
+        assert_eq!(seen.leaders(), [(1, 5), (2, 5)]);
+        assert!(seen.hear(1, told(7, &[(3, 4), (2, 5)])));
+        assert_eq!(seen.leaders(), [(3, 4), (2, 5)]);
+    }
+
+    #[tokio::test]
+    async fn o4_the_minute_begins_anew_when_a_newer_epoch_was_seen_between() {
+        let mut seen = Seen::new(told(7, &[(1, 5)]));
+        for _ in 0..5 {
+            seen.hear(30, told(7, &[(3, 4)]));
+            assert_eq!(seen.leaders(), [(1, 5)]);
+            seen.hear(20, told(7, &[(1, 5)]));
+        }
+    }
+
+    #[tokio::test]
+    async fn case_56_a_new_topic_id_is_a_new_topic_whatever_its_epochs() {
+        let mut seen = Seen::new(told(7, &[(1, 5), (2, 5), (3, 5)]));
+        assert!(seen.hear(1, told(8, &[(2, 0)])));
+        assert_eq!(seen.leaders(), [(2, 0)]);
+        let Some(TopicState::Known(topic)) = seen.0.topic("t") else { panic!() };
+        assert_eq!(topic.id, Some(Uuid([8; 16])));
+    }
+
+    #[tokio::test]
+    async fn case_57_epochs_of_answers_that_cannot_be_trusted_are_none() {
+        let mut seen = Seen::new(told(0, &[(1, -1)]));
+        assert_eq!(seen.leaders(), [(1, -1)]);
+        // The cluster is upgraded, broker by broker.
+        seen.hear(1, told(7, &[(1, 9)]));
+        assert_eq!(seen.leaders(), [(1, 9)]);
+        seen.hear(1, told(0, &[(1, -1)]));
+        assert_eq!(seen.leaders(), [(1, 9)], "the same leader keeps its epoch");
+        seen.hear(1, told(0, &[(2, -1)]));
+        assert_eq!(seen.leaders(), [(2, -1)]);
+        let Some(TopicState::Known(topic)) = seen.0.topic("t") else { panic!() };
+        assert_eq!(topic.id, Some(Uuid([7; 16])), "an answer without ids takes none away");
+    }
+
+    #[tokio::test]
+    async fn partitions_are_never_fewer_on_one_read_alone() {
+        let mut seen = Seen::new(told(7, &[(1, 5), (2, 5), (3, 5)]));
+        seen.hear(1, told(7, &[(1, 5)]));
+        assert_eq!(seen.leaders(), [(1, 5), (0, 5), (0, 5)]);
+        // Fewer, but not the same number: told once again.
+        seen.hear(1, told(7, &[(1, 5), (2, 5)]));
+        assert_eq!(seen.leaders(), [(1, 5), (2, 5), (0, 5)]);
+        seen.hear(1, told(7, &[(1, 5), (2, 5), (3, 5)]));
+        seen.hear(1, told(7, &[(1, 5)]));
+        assert_eq!(seen.leaders().len(), 3);
+        seen.hear(1, told(7, &[(1, 5)]));
+        assert_eq!(seen.leaders(), [(1, 5)]);
+    }
+
+    #[tokio::test]
+    async fn a_partition_that_is_left_out_is_there_without_a_leader() {
+        let mut gap = told(7, &[(1, 5), (2, 5), (3, 5)]);
+        gap.topics[0].partitions.remove(1);
+        let mut seen = Seen::new(gap);
+        assert_eq!(seen.leaders(), [(1, 5), (0, -1), (3, 5)]);
+        let mut nonsense = told(7, &[(1, 5), (2, 5), (3, 5)]);
+        nonsense.topics[0].partitions[0].id = i32::MAX;
+        nonsense.topics[0].partitions[1].id = -1;
+        seen.hear(1, nonsense);
+        assert_eq!(seen.leaders(), [(0, 5), (0, -1), (3, 5)]);
+    }
+
+    #[tokio::test]
+    async fn a_topic_that_vanishes_is_missing_and_keeps_its_near_names() {
+        let mut seen = Seen::new(told(7, &[(1, 5)]));
+        let unknown = || failed(ErrorKind::UnknownTopic { near: Vec::new() });
+        assert!(seen.hear(1, unknown()));
+        seen.0.suggest("t", vec!["tt".into()]);
+        assert!(!seen.hear(1, unknown()));
+        assert!(matches!(seen.0.topic("t"), Some(TopicState::Missing { near }) if near == &["tt"]));
+        assert!(seen.hear(1, failed(ErrorKind::Broker { code: ErrorCode(29), message: None })));
+        assert!(
+            matches!(seen.0.topic("t"), Some(TopicState::Failed(why)) if why.code() == Some(ErrorCode(29)))
+        );
+    }
+
+    #[tokio::test]
+    async fn kip_951_a_hint_is_taken_when_its_epoch_is_newer_and_its_broker_known() {
+        let seen = Seen::new(told(7, &[(1, 5)]));
+        let hint = |leader, epoch, address| seen.0.hinted("t", 0, leader, epoch, address);
+        for (leader, epoch, address) in
+            [(2, 5, None), (2, 4, None), (-1, 6, None), (9, 6, None), (9, 6, Some(broker(8)))]
+        {
+            assert!(hint(leader, epoch, address.clone()).is_none(), "{leader} {epoch} {address:?}");
+        }
+        assert!(seen.0.hinted("t", 1, 2, 6, None).is_none());
+        assert!(seen.0.hinted("u", 0, 2, 6, None).is_none());
+        let next = hint(9, 6, Some(broker(9))).unwrap();
+        assert_eq!((next.serial, next.brokers.contains_key(&9)), (seen.0.serial + 1, true));
+        let mut next = Seen(next, seen.1);
+        assert_eq!(next.leaders(), [(9, 6)]);
+        // What was read before the move is older.
+        next.hear(1, told(7, &[(1, 5)]));
+        assert_eq!(next.leaders(), [(9, 6)]);
+    }
+
+    #[tokio::test]
+    async fn case_67_after_a_rebootstrap_nothing_that_was_learnt_holds() {
+        let mut seen = Seen::new(told(7, &[(1, 5), (2, 5)]));
+        seen.0 = seen.0.forgotten();
+        assert_eq!((seen.leaders(), seen.0.brokers.len()), (vec![(0, -1), (0, -1)], 0));
+        seen.hear(1, told(7, &[(2, 3), (3, 3)]));
+        assert_eq!(seen.leaders(), [(2, 3), (3, 3)]);
     }
 }

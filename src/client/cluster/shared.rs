@@ -2,7 +2,7 @@
 //! the cluster and the connections to its brokers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::discovery::{
     BrokerInfo, BrokerReader, Metadata, TopicMetadata, TopicSelection, near_names, unknown_topic,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::{Backoff, BrokerAddress, Connection, Link, Links};
+use crate::net::{Backoff, BrokerAddress, Connection, Identity, Link, Links};
 use crate::protocol::ErrorCode;
 
 /// Between reads of the metadata, while nothing changes.
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     reading: AsyncMutex<Reading>,
     /// Reads that have ended, well or not.
     ended_reads: AtomicU64,
+    is_closed: AtomicBool,
     pub(super) coordinators: Mutex<BTreeMap<String, Coordinator>>,
     topic_ids: Arc<Mutex<TopicIds>>,
 }
@@ -58,7 +59,8 @@ struct Reading {
     in_vain: u32,
     /// The topics of the last read.
     asked: BTreeSet<String>,
-    succeeded_at: Instant,
+    /// When the first read began that failed since the last one that did not.
+    failing_since: Option<Instant>,
     restarted_at: Option<Instant>,
     /// The last failure, and which read it was.
     failed: Option<(u64, Error)>,
@@ -71,7 +73,7 @@ impl Shared {
             not_before: now,
             in_vain: 0,
             asked: BTreeSet::new(),
-            succeeded_at: now,
+            failing_since: None,
             restarted_at: None,
             failed: None,
         };
@@ -83,6 +85,7 @@ impl Shared {
             topics: Mutex::default(),
             reading: AsyncMutex::new(reading),
             ended_reads: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
             coordinators: Mutex::default(),
             topic_ids: Arc::default(),
         }
@@ -111,6 +114,7 @@ impl Shared {
         let ended = self.ended_reads.load(Ordering::Acquire);
         loop {
             let mut reading = self.reading.lock().await;
+            self.check_open()?;
             let picture = self.picture();
             let is_fresh = picture.at.elapsed() < self.settings.metadata_max_age;
             if picture.serial > seen && is_fresh {
@@ -125,7 +129,7 @@ impl Shared {
                 drop(reading);
                 // A hint may come first.
                 let mut pictures = self.picture.subscribe();
-                let newer = pictures.wait_for(|picture| picture.serial > seen);
+                let newer = pictures.wait_for(|picture| picture.serial > seen || self.check_open().is_err());
                 let _ = timeout_at(not_before, newer).await;
                 continue;
             }
@@ -139,25 +143,27 @@ impl Shared {
             reading.in_vain = 0;
         }
         // Set before the answer, in case the future is dropped.
-        reading.in_vain += 1;
+        reading.in_vain = reading.in_vain.saturating_add(1);
         reading.not_before = Instant::now() + BETWEEN_READS.after(reading.in_vain);
-        reading.asked = selection.clone();
+        let began = Instant::now();
         let topics = TopicSelection::Named(selection);
-        let mut answer = self.reader.read(&topics).await;
-        if let Err(why) = &answer
-            && self.must_rebootstrap(reading, why)
-        {
-            self.rebootstrap();
-            reading.restarted_at = Some(Instant::now());
-            answer = self.reader.read(&topics).await;
+        let mut answer = if self.links.has_met_a_stranger() {
+            Err(Error::broker_code(ErrorCode::REBOOTSTRAP_REQUIRED))
+        } else {
+            self.reader.read(&topics).await
+        };
+        if let Err(why) = &answer {
+            let since = *reading.failing_since.get_or_insert(began);
+            if self.must_rebootstrap(reading, since, why) {
+                reading.restarted_at = Some(Instant::now());
+                self.rebootstrap(why);
+                answer = self.reader.read(&topics).await;
+            }
         }
-        let now = Instant::now();
         let result = match answer {
             Ok(metadata) => {
-                reading.succeeded_at = now;
-                reading.failed = None;
-                let changed = self.apply(metadata, &topics, now);
-                if changed {
+                reading.failing_since = None;
+                if self.apply(metadata, &topics) {
                     reading.in_vain = 1;
                 } else if reading.in_vain > 2 {
                     // Perhaps that broker is cut off from the others.
@@ -168,17 +174,21 @@ impl Shared {
             }
             Err(why) => {
                 tracing::warn!(error = %why, "metadata could not be read");
-                reading.failed = Some((self.ended_reads.load(Ordering::Acquire) + 1, why.clone()));
                 Err(why)
             }
         };
-        self.ended_reads.fetch_add(1, Ordering::Release);
+        let this_read = self.ended_reads.fetch_add(1, Ordering::AcqRel) + 1;
+        reading.failed = result.as_ref().err().map(|why| (this_read, why.clone()));
         reading.not_before = Instant::now() + BETWEEN_READS.after(reading.in_vain);
+        if let TopicSelection::Named(selection) = topics {
+            reading.asked = selection;
+        }
         result
     }
 
     /// Takes an answer over; whether it told anything new.
-    fn apply(&self, mut metadata: Metadata, topics: &TopicSelection, now: Instant) -> bool {
+    fn apply(&self, mut metadata: Metadata, topics: &TopicSelection) -> bool {
+        let now = Instant::now();
         if let TopicSelection::Named(names) = topics {
             // A reader that leaves topics out does not know them.
             let told: BTreeSet<String> = metadata.topics.iter().map(|topic| topic.name.clone()).collect();
@@ -224,16 +234,16 @@ impl Shared {
         });
     }
 
-    fn must_rebootstrap(&self, reading: &Reading, why: &Error) -> bool {
+    /// Whether to begin anew: when a broker says so, or when metadata could not be read for long.
+    fn must_rebootstrap(&self, reading: &Reading, failing_since: Instant, why: &Error) -> bool {
         let after = self.settings.rebootstrap_after;
-        why.code() == Some(ErrorCode::REBOOTSTRAP_REQUIRED)
-            || (reading.succeeded_at.elapsed() >= after
-                && reading.restarted_at.is_none_or(|restarted| restarted.elapsed() >= after))
+        let since = reading.restarted_at.map_or(failing_since, |restarted| restarted.max(failing_since));
+        why.code() == Some(ErrorCode::REBOOTSTRAP_REQUIRED) || since.elapsed() >= after
     }
 
     /// Closes all connections and forgets the brokers (KIP-1102).
-    fn rebootstrap(&self) {
-        tracing::warn!("looking for the cluster anew, from the bootstrap addresses");
+    fn rebootstrap(&self, why: &Error) {
+        tracing::warn!(error = %why, "looking for the cluster anew, from the bootstrap addresses");
         self.reader.restart();
         self.coordinators().clear();
         self.picture.send_modify(|picture| *picture = Arc::new(picture.forgotten()));
@@ -330,17 +340,29 @@ impl Shared {
         &*self.reader
     }
 
-    /// Lets go of connections to brokers that are no more.
+    /// Tells the links which brokers there are.
     fn keep_links(&self) {
         let picture = self.picture();
         let coordinators = self.coordinators();
-        let brokers = picture.brokers.values().map(|broker| &broker.address);
-        self.links.retain(&brokers.chain(coordinators.values().map(|found| &found.address)).collect());
+        let identity = |id: i32| Some(Identity { cluster_id: picture.cluster_id.clone()?, node_id: id });
+        let brokers = picture.brokers.values().map(|broker| (&broker.address, identity(broker.id)));
+        let coordinators = coordinators.values().map(|found| (&found.address, identity(found.id)));
+        self.links.retain(coordinators.chain(brokers));
     }
 
     /// Closes all connections for good.
     pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
         self.links.end(&Error::new(ErrorKind::ClientClosed));
+        // Whoever waits for a newer picture looks up.
+        self.picture.send_modify(|_| ());
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.is_closed.load(Ordering::Acquire) {
+            true => Err(Error::new(ErrorKind::ClientClosed)),
+            false => Ok(()),
+        }
     }
 
     fn topics(&self) -> MutexGuard<'_, Topics> {
