@@ -115,6 +115,8 @@ pub enum ErrorKind {
         /// Its address, if it is known.
         coordinator: Option<String>,
     },
+    /// The position is not in the log any more.
+    OutOfRange(crate::client::OutOfRange),
     /// The record at this offset is larger than the fetch limit may grow (Fetch 0–2 only).
     RecordTooLarge {
         /// Bytes that it needs; a lower bound where not even its size came in.
@@ -210,6 +212,7 @@ impl Error {
             }
             ErrorKind::NotLeader { .. } => Some(ErrorCode::NOT_LEADER_OR_FOLLOWER),
             ErrorKind::NoLeader => Some(ErrorCode::LEADER_NOT_AVAILABLE),
+            ErrorKind::OutOfRange(_) => Some(ErrorCode::OFFSET_OUT_OF_RANGE),
             ErrorKind::NotCoordinator { .. } => Some(ErrorCode::NOT_COORDINATOR),
             _ => None,
         }
@@ -270,6 +273,7 @@ impl Error {
             | ErrorKind::NoProgress
             | ErrorKind::Incomplete(_) => Fault::Broker,
             ErrorKind::FrameSize { .. }
+            | ErrorKind::OutOfRange(_)
             | ErrorKind::RecordTooLarge { .. }
             | ErrorKind::Decode(_)
             | ErrorKind::Corrupt(_) => Fault::Data,
@@ -288,6 +292,7 @@ impl Error {
             | ErrorKind::UnknownPartition { .. }
             | ErrorKind::Decode(_)
             | ErrorKind::Corrupt(_) => Retry::No,
+            ErrorKind::OutOfRange(_) => Retry::ResetOffset,
             ErrorKind::WrongProtocol(Speaks::Nothing) => Retry::Again,
             ErrorKind::WrongProtocol(_) | ErrorKind::FrameSize { .. } => Retry::Human,
             // One that may be well later is enough.
@@ -495,6 +500,10 @@ impl fmt::Display for ErrorKind {
             ErrorKind::NotCoordinator { group, coordinator: None } => write!(
                 f,
                 "this broker does not keep the offsets of group {group}, and no coordinator is known now; ask again later"
+            ),
+            ErrorKind::OutOfRange(why) => write!(
+                f,
+                "the position is out of range: {why}; seek to where reading should go on, or set a reset policy"
             ),
             ErrorKind::RecordTooLarge { needed, limit } => write!(
                 f,

@@ -21,6 +21,8 @@ pub struct Batch {
     pub(super) data: Bytes,
     /// Records below are not lent.
     pub(super) from_offset: i64,
+    /// Nor are those above.
+    pub(super) last_wanted: i64,
     /// What stands after the last good record, if not the end.
     pub(super) damage: Option<Cause>,
     pub(super) crc_mismatch: Option<(u32, u32)>,
@@ -166,6 +168,20 @@ impl Batch {
         self.data = Bytes::copy_from_slice(&self.data);
     }
 
+    /// Lends no records from `end` on.
+    pub(crate) fn end_before(&mut self, end: i64) {
+        self.last_wanted = end.saturating_sub(1);
+    }
+
+    /// Puts another buffer with the same bytes in.
+    pub(crate) fn replace_data(&mut self, make: impl FnOnce(Bytes) -> Bytes) {
+        self.data = make(std::mem::take(&mut self.data));
+    }
+
+    fn wants(&self, offset: i64) -> bool {
+        (self.from_offset..=self.last_wanted).contains(&offset)
+    }
+
     /// Opens a batch of magic 2: inflates it, if need be. Its checksum is the caller's to check.
     pub(super) fn of_entry(entry: &Entry, header: BatchHeader, limit: usize) -> Result<Batch, Corruption> {
         let attributes = entry.attributes();
@@ -200,6 +216,7 @@ impl Batch {
             layout: Layout::Records,
             data,
             from_offset: i64::MIN,
+            last_wanted: i64::MAX,
             damage: None,
             crc_mismatch: None,
         })
@@ -285,7 +302,7 @@ impl<'a> Records<'a> {
                 return Some(Err(self.explain()));
             };
             self.left -= 1;
-            if record.offset() >= self.batch.from_offset {
+            if self.batch.wants(record.offset()) {
                 return Some(Ok(record));
             }
         }
@@ -309,7 +326,7 @@ impl<'a> Records<'a> {
             self.rest = &batch.data[end..];
             self.left = self.left.saturating_sub(1);
             match record {
-                Ok(record) if record.offset() < batch.from_offset => {}
+                Ok(record) if !batch.wants(record.offset()) => {}
                 Ok(record) => return Some(Ok(record)),
                 Err(cause) => {
                     let offset = be_i64(&batch.data, at).wrapping_add(rules.shift);

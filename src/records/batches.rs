@@ -201,6 +201,7 @@ impl Batches {
             layout: Layout::Messages(MessageRules { position: first.position, ..MessageRules::default() }),
             data: set.slice(first.position..end),
             from_offset: self.options.from_offset,
+            last_wanted: i64::MAX,
             damage: None,
             crc_mismatch,
         })

@@ -31,6 +31,17 @@ pub struct Tail {
     pub needed: Option<usize>,
 }
 
+/// What the headers of a set say; not proven until the checksums are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Survey {
+    /// The offset after the last complete entry, if there is one.
+    pub(crate) next_offset: Option<i64>,
+    /// Epoch of the leader that wrote the last one, if it says.
+    pub(crate) leader_epoch: Option<i32>,
+    /// Bytes follow that are no entry.
+    pub(crate) damaged: bool,
+}
+
 impl RecordSet {
     /// Takes the bytes of a set, without the length in front of the field.
     pub fn new(bytes: Bytes) -> Self {
@@ -68,6 +79,26 @@ impl RecordSet {
             next = next.max(Some(span.next_offset));
         }
         next
+    }
+
+    /// What the headers say, without looking at anything else.
+    pub(crate) fn survey(&self) -> Survey {
+        let mut survey = Survey::default();
+        let mut position = 0;
+        loop {
+            match Span::cut(&self.bytes, position) {
+                Ok(Ok(span)) => {
+                    survey.next_offset = survey.next_offset.max(Some(span.next_offset));
+                    if span.magic == Magic::V2 {
+                        let epoch = be_i32(&self.bytes, position + PREFIX);
+                        survey.leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
+                    }
+                    position += span.size;
+                }
+                Ok(Err(_)) => return survey,
+                Err(_) => return Survey { damaged: true, ..survey },
+            }
+        }
     }
 
     /// What follows the last complete entry.

@@ -170,6 +170,7 @@ pub(super) fn open_wrapper(entry: &Entry, verify: bool, limit: usize) -> Result<
         layout: Layout::Messages(MessageRules { shift, append_time, verify, inflated: true, position: 0 }),
         data: inner.data,
         from_offset: i64::MIN,
+        last_wanted: i64::MAX,
         damage: damage.map(Cause::InflatedLayout),
         crc_mismatch: None,
     })

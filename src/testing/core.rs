@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::api::{self, Call, Outcome, Waiting};
 use super::fault::{Faults, Injected};
-use super::release::OnUnknown;
+use super::release::{OnUnknown, Release};
 use super::state::{Settings, State};
 use crate::protocol::{ApiKey, RequestHeader};
 use crate::wire::{Reader, Uuid};
@@ -119,6 +119,11 @@ impl Core {
     /// The connection is gone.
     pub fn disconnect(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
+    }
+
+    /// The release that the brokers are.
+    pub fn release(&self) -> Release {
+        self.state.release()
     }
 
     /// Counts the changes that a waiting request may be waiting for.

@@ -35,6 +35,7 @@ impl ClusterBuilder {
                 rack: None,
                 rebootstrap_after: Duration::from_secs(300),
                 api_timeout: Duration::from_secs(60),
+                memory: 256 << 20,
             },
         }
     }
@@ -69,7 +70,8 @@ impl ClusterBuilder {
                 Arc::new(bootstrap)
             }
         };
-        Ok(Cluster { shared: Arc::new(Shared::new(settings, reader, links)) })
+        let shared = Arc::new(Shared::new(settings, reader, links));
+        Ok(Cluster { shared, fetcher: Arc::default() })
     }
 
     /// Names this client in the brokers' logs and quotas; `downspout` by default, never empty.
@@ -156,6 +158,15 @@ impl ClusterBuilder {
     /// Where groups' offsets are kept; in Kafka where the brokers can by default.
     pub fn offset_storage(mut self, storage: OffsetStorage) -> Self {
         self.settings.client.offset_storage = storage;
+        self
+    }
+
+    /// Bytes for all that is in flight, buffered and inflated for streams; 256 MiB by default.
+    ///
+    /// Batches count until they are dropped. Each partition may always ask for a little when it holds
+    /// nothing, and one batch may always be larger: a tight budget slows streams and stops none.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.settings.memory = bytes;
         self
     }
 

@@ -12,7 +12,7 @@ mod tests;
 mod tries;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use builder::ClusterBuilder;
@@ -23,6 +23,7 @@ pub use requests::EpochEnd;
 pub(crate) use shared::Shared;
 
 use super::simple_consumer::Settings as ClientSettings;
+use crate::client::fetcher::{Fetcher, MemoryUse};
 use crate::discovery::{BrokerInfo, Metadata, TopicSelection};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -47,6 +48,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
+    /// What streams are fetched by, once there is one.
+    fetcher: Arc<OnceLock<Fetcher>>,
 }
 
 /// What a cluster and its streams are set to.
@@ -58,6 +61,7 @@ pub(crate) struct Settings {
     pub(crate) rack: Option<String>,
     pub(crate) rebootstrap_after: Duration,
     pub(crate) api_timeout: Duration,
+    pub(crate) memory: usize,
 }
 
 impl Cluster {
@@ -112,9 +116,19 @@ impl Cluster {
         self.shared.close();
     }
 
+    /// The memory that streams use; all zero before the first one.
+    pub fn memory(&self) -> MemoryUse {
+        self.fetcher.get().map_or_else(MemoryUse::default, |fetcher| fetcher.budget.usage())
+    }
+
     /// What streams are built on.
-    #[allow(dead_code)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// What streams are fetched by. Must be called inside a tokio runtime.
+    pub(crate) fn fetcher(&self) -> Fetcher {
+        let start = || Fetcher::start(Arc::clone(&self.shared), self.shared.settings.memory);
+        self.fetcher.get_or_init(start).clone()
     }
 }

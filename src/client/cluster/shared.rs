@@ -21,8 +21,7 @@ use crate::net::{Backoff, BrokerAddress, Connection, Identity, Link, Links};
 use crate::protocol::ErrorCode;
 
 /// Between reads of the metadata, while nothing changes.
-const BETWEEN_READS: Backoff =
-    Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
+const BETWEEN_READS: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(1) };
 
 #[derive(Debug)]
 pub(crate) struct Shared {

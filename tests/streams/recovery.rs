@@ -1,0 +1,147 @@
+use super::*;
+use downspout::ErrorKind;
+use downspout::protocol::{ApiKey, ErrorCode};
+
+#[tokio::test(start_paused = true)]
+async fn o5_a_moved_leader_is_followed_within_one_refresh() {
+    for release in [Release::V0_8_2, Release::V0_11_0, Release::V2_8, Release::V4_4] {
+        let brokers = brokers(release);
+        append(&brokers, "t", 0, 10, 5);
+        let cluster = cluster(&brokers).await;
+        let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+        let mut found = read(&mut stream, 10).await;
+        for turn in 0..6 {
+            brokers.with(|core| core.set_leader("t", 0, Some(turn % 3 + 1))).unwrap();
+            append(&brokers, "t", 0, 10, 5);
+            let began = tokio::time::Instant::now();
+            found.extend(read(&mut stream, 10).await);
+            assert!(began.elapsed() < Duration::from_secs(2), "{release}: {:?}", began.elapsed());
+        }
+        assert_eq!(found, to(70), "{release}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn o1_below_the_start_fails_by_default_and_stays_usable() {
+    for release in [Release::V0_8_0, Release::V0_10_2, Release::V2_8, Release::V4_4] {
+        let brokers = brokers(release);
+        append(&brokers, "t", 0, 100, 1);
+        brokers.with(|core| core.delete_before("t", 0, 60)).unwrap();
+        let cluster = cluster(&brokers).await;
+        let mut stream = cluster.partition("t", 0).stream(StartOffset::At(20)).await.unwrap();
+        for _ in 0..2 {
+            let why = stream.next().await.unwrap_err();
+            let ErrorKind::OutOfRange(OutOfRange::BelowStart { log }) = why.kind() else { panic!("{why:?}") };
+            assert_eq!((log.start, log.end, why.offset()), (60, 100, Some(20)), "{release}");
+            assert_eq!(stream.position(), Some(20));
+        }
+        stream.seek(StartOffset::At(60)).unwrap();
+        assert_eq!(read(&mut stream, 40).await, (60..100).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn o1_o11_a_policy_goes_on_and_says_what_it_cost() {
+    let brokers = brokers(Release::V2_8);
+    append(&brokers, "t", 0, 100, 1);
+    brokers.with(|core| core.delete_before("t", 0, 60)).unwrap();
+    let cluster = cluster(&brokers).await;
+    let table = [
+        (ResetPolicy::Earliest, 20, 60, 40, 0),
+        (ResetPolicy::Latest, 20, 100, 80, 0),
+        (ResetPolicy::Nearest, 20, 60, 40, 0),
+        (ResetPolicy::Nearest, 120, 100, 0, 20),
+        (ResetPolicy::Earliest, 120, 60, 0, 60),
+    ];
+    for (policy, from, resumed, lost, repeated) in table {
+        let stream = cluster.partition("t", 0).stream(StartOffset::At(from)).reset(policy.clone());
+        let mut stream = stream.await.unwrap();
+        let event = event(&mut stream).await;
+        let Recovered::OutOfRange { position, resumed_at, .. } = &event else { panic!("{event}") };
+        assert_eq!((*position, *resumed_at), (from, resumed), "{policy:?}");
+        assert_eq!((event.lost(), event.repeated()), (lost, repeated), "{policy:?} {from}");
+        let rest = (100 - resumed) as usize;
+        assert_eq!(read(&mut stream, rest).await, (resumed..100).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn o2_a_stale_leaders_refusal_resets_nothing() {
+    let brokers = brokers(Release::V2_8);
+    append(&brokers, "t", 0, 100, 10);
+    let cluster = cluster(&brokers).await;
+    brokers.inject(Fault::error(ErrorCode::OFFSET_OUT_OF_RANGE).on(ApiKey::FETCH).once());
+    let stream = cluster.partition("t", 0).stream(StartOffset::At(50)).reset(ResetPolicy::Earliest);
+    let mut stream = stream.await.unwrap();
+    assert_eq!(read(&mut stream, 50).await, (50..100).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn kip_320_an_unclean_election_goes_on_where_the_logs_part() {
+    let brokers = brokers(Release::V2_8);
+    append(&brokers, "t", 0, 100, 10);
+    let cluster = cluster(&brokers).await;
+    let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+    assert_eq!(read(&mut stream, 100).await, to(100));
+    brokers.with(|core| {
+        core.truncate("t", 0, 70).unwrap();
+        core.set_leader("t", 0, Some(2)).unwrap();
+    });
+    append(&brokers, "t", 0, 60, 10);
+    let event = event(&mut stream).await;
+    assert_eq!(event, Recovered::Truncated { position: 100, diverged_at: 70 });
+    assert_eq!(event.repeated(), 30);
+    assert_eq!(read(&mut stream, 60).await, (70..130).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_56_a_topic_made_anew_is_reported() {
+    let brokers = brokers(Release::V4_4);
+    append(&brokers, "t", 0, 100, 10);
+    let cluster = cluster(&brokers).await;
+    let stream = cluster.partition("t", 0).stream(StartOffset::Earliest).reset(ResetPolicy::Earliest);
+    let mut stream = stream.await.unwrap();
+    assert_eq!(read(&mut stream, 100).await, to(100));
+    brokers.with(|core| {
+        core.delete_topic("t");
+        core.create_topic("t", 3);
+    });
+    append(&brokers, "t", 0, 200, 10);
+    let event = event(&mut stream).await;
+    let Recovered::OutOfRange { position: 100, resumed_at: 0, why: OutOfRange::Recreated { .. } } = event
+    else {
+        panic!("{event}")
+    };
+    assert_eq!(read(&mut stream, 200).await, to(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_vanishes_keeps_its_position_and_says_so() {
+    let brokers = brokers(Release::V0_10_2);
+    append(&brokers, "t", 0, 10, 10);
+    let cluster = cluster(&brokers).await;
+    let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+    assert_eq!(read(&mut stream, 10).await, to(10));
+    brokers.with(|core| core.delete_topic("t"));
+    assert_eq!(event(&mut stream).await, Recovered::Vanished { position: 10 });
+    brokers.with(|core| core.create_topic("t", 3));
+    append(&brokers, "t", 0, 20, 10);
+    assert_eq!(event(&mut stream).await, Recovered::Returned { position: 10 });
+    assert_eq!(read(&mut stream, 10).await, (10..20).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn partitions_that_are_added_are_read_too() {
+    let brokers = brokers(Release::V2_8);
+    append(&brokers, "t", 0, 10, 10);
+    let cluster = builder(&brokers).metadata_max_age(Duration::from_secs(5)).connect().await.unwrap();
+    let mut stream = cluster.streams().topic("t").await.unwrap();
+    assert!(matches!(stream.next().await.unwrap(), Some((_, Item::Batch(_)))));
+    brokers.with(|core| core.add_partitions("t", 5)).unwrap();
+    append(&brokers, "t", 4, 10, 10);
+    let (at, item) = stream.next().await.unwrap().unwrap();
+    let Item::Recovered(event) = item else { panic!("{item:?}") };
+    assert_eq!((at.partition, event), (3, Recovered::PartitionsAdded { added: 3..5 }));
+    let (at, item) = stream.next().await.unwrap().unwrap();
+    assert!(at.partition == 4 && matches!(item, Item::Batch(_)));
+}
