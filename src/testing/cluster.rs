@@ -231,6 +231,18 @@ impl Core {
         }
     }
 
+    /// Makes a broker the coordinator of all groups; `None` for the first one that is up. Others answer
+    /// with NOT_COORDINATOR.
+    pub fn set_coordinator(&mut self, node: Option<i32>) {
+        self.state.chosen_coordinator = node;
+        self.state.changes += 1;
+    }
+
+    /// The ids of a group's members.
+    pub fn members(&self, group: &str) -> Vec<String> {
+        self.state.groups.get(group).map(|group| group.members.keys().cloned().collect()).unwrap_or_default()
+    }
+
     /// The position that a group has committed, wherever it is kept.
     pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
         let key = (group.to_owned(), topic.to_owned(), partition);

@@ -79,7 +79,7 @@ enum Pending {
     Unread {
         frame: Bytes,
     },
-    /// A request that is answered later, at the latest `until`.
+    /// A request that is answered later; it is looked at again at `until`, if not before.
     Request {
         header: RequestHeader,
         waiting: Waiting,
@@ -178,7 +178,7 @@ impl Core {
         }
         let call = self.call(node, &injected);
         let outcome = api::carry_out(&mut self.state, call, &header, &frame);
-        self.react(connection, header, injected, None, outcome)
+        self.react(connection, header, injected, outcome)
     }
 
     /// Whether a waiting request has its answer by now.
@@ -190,10 +190,10 @@ impl Core {
             Some(pending) if self.is_frozen(node) => self.wait(connection, pending),
             Some(Pending::Unread { frame }) => self.request(connection, frame),
             Some(Pending::Held { until, reaction }) if until <= self.now => reaction,
-            Some(Pending::Request { header, waiting, until, injected }) => {
-                let call = Call { last_chance: until <= self.now, ..self.call(node, &injected) };
+            Some(Pending::Request { header, waiting, injected, .. }) => {
+                let call = self.call(node, &injected);
                 let outcome = api::go_on(&mut self.state, call, &header, waiting);
-                self.react(connection, header, injected, Some(until), outcome)
+                self.react(connection, header, injected, outcome)
             }
             Some(pending) => self.wait(connection, pending),
         }
@@ -201,23 +201,21 @@ impl Core {
 
     fn call<'a>(&self, node: i32, injected: &'a Injected) -> Call<'a> {
         let (now, wall_ms) = (self.now, self.wall_ms());
-        Call { node, version: 0, wall_ms, now, injected, last_chance: false }
+        Call { node, version: 0, wall_ms, now, injected }
     }
 
-    /// Does what a request came to; one that waits already does so at the latest `until`.
+    /// Does what a request came to.
     fn react(
         &mut self,
         connection: ConnectionId,
         header: RequestHeader,
         injected: Injected,
-        until: Option<Duration>,
         outcome: Result<Outcome, api::Refused>,
     ) -> Reaction {
         match outcome {
             Ok(Outcome::Answer(answer)) => self.deliver(connection, &header, answer, &injected),
             Ok(Outcome::NoAnswer) => Reaction::Nothing,
-            Ok(Outcome::Wait(wait, waiting)) => {
-                let until = until.unwrap_or(self.now + wait);
+            Ok(Outcome::Wait(until, waiting)) => {
                 self.wait(connection, Pending::Request { header, waiting, until, injected })
             }
             Ok(Outcome::Close) => Reaction::Close(Bytes::new()),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 
 use super::entry::Entry;
+use super::producers::Producers;
 use crate::records::ControlKind;
 
 /// A partition's log.
@@ -22,6 +23,7 @@ pub(crate) struct Log {
     /// Transactions that are open: producer id and first offset.
     open: BTreeMap<i64, i64>,
     aborted: Vec<Aborted>,
+    producers: Producers,
 }
 
 /// A file of the log: only its first offset, its time and its size matter to clients.
@@ -87,6 +89,10 @@ impl Log {
             .map_or(self.high_watermark(), |open| open.min(self.high_watermark()))
     }
 
+    pub(crate) fn producers(&self) -> &Producers {
+        &self.producers
+    }
+
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -112,6 +118,7 @@ impl Log {
             _ => self.segments.push(Segment { base: self.end, modified_ms: now_ms, bytes: size }),
         }
         self.follow_transactions(&entry);
+        self.producers.follow(&entry);
         self.end = entry.last.saturating_add(1).max(self.end);
         self.entries.push(entry);
     }
@@ -237,8 +244,10 @@ impl Log {
         self.epochs.retain(|(_, start)| *start < end);
         self.open.clear();
         self.aborted.clear();
+        self.producers = Producers::default();
         for entry in self.entries.clone() {
             self.follow_transactions(&entry);
+            self.producers.follow(&entry);
         }
     }
 

@@ -32,8 +32,8 @@
 //! Everything of a run in memory is the same in every run: nothing depends on a hash map's order, a
 //! random number or the machine's clock.
 //!
-//! It is a first version: no groups with members, no transactions by request (markers can be stored),
-//! no producer sequence numbers, no TLS or SASL. A release advertises its APIs as it really does; asking for one that is
+//! Not built in: transactions by request (markers can be stored), groups whose broker assigns
+//! (KIP-848), what administers a cluster (`with` does that here), TLS and SASL. A release advertises its APIs as it really does; asking for one that is
 //! not built in closes the connection.
 
 mod action;
@@ -48,7 +48,9 @@ mod embedded;
 mod endless;
 mod entry;
 mod fault;
+mod groups;
 mod log;
+mod producers;
 mod random;
 mod release;
 mod sessions;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Release;
+use super::groups::Group;
 use super::log::Log;
 use super::sessions::Sessions;
 use crate::protocol::{ApiKey, ErrorCode, Versions};
@@ -140,7 +141,12 @@ pub(crate) struct State {
     pub(crate) committed: BTreeMap<CommitKey, Committed>,
     /// What OffsetCommit 0 stored: real brokers keep that in ZooKeeper.
     pub(crate) committed_in_zookeeper: BTreeMap<CommitKey, Committed>,
+    pub(crate) groups: BTreeMap<String, Group>,
+    /// The broker that coordinates all groups; `None` for the first one that is up.
+    pub(crate) chosen_coordinator: Option<i32>,
     pub(crate) next_producer_id: i64,
+    /// Producer ids and epochs of transactional ids.
+    pub(crate) transactional: BTreeMap<String, (i64, i16)>,
     names: BTreeMap<Uuid, String>,
     topics_created: u64,
     /// Counts the changes that a waiting request may be waiting for.
@@ -169,7 +175,10 @@ impl State {
             topics: BTreeMap::new(),
             committed: BTreeMap::new(),
             committed_in_zookeeper: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            chosen_coordinator: None,
             next_producer_id: 1_000,
+            transactional: BTreeMap::new(),
             names: BTreeMap::new(),
             topics_created: 0,
             changes: 0,
@@ -235,6 +244,20 @@ impl State {
 
     pub(crate) fn name_of(&self, id: Uuid) -> Option<&str> {
         self.names.get(&id).map(String::as_str)
+    }
+
+    /// The broker that coordinates all groups.
+    pub(crate) fn coordinator(&self) -> Option<i32> {
+        let mut live = self.live_nodes().map(|node| node.id);
+        match self.chosen_coordinator {
+            Some(chosen) => live.find(|id| *id == chosen),
+            None => live.next(),
+        }
+    }
+
+    pub(crate) fn check_coordinator(&self, node: i32) -> Result<(), ErrorCode> {
+        // The code's first name was NOT_COORDINATOR_FOR_CONSUMER.
+        if self.coordinator() == Some(node) { Ok(()) } else { Err(ErrorCode::NOT_COORDINATOR) }
     }
 
     /// All topics as Metadata would show them.

@@ -9,6 +9,7 @@ mod direct;
 mod endless;
 mod faults;
 mod fetching;
+mod groups;
 mod in_memory;
 mod leaders;
 mod metadata;

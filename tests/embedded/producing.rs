@@ -165,3 +165,59 @@ fn every_producer_gets_an_id_of_its_own() {
     assert!(first.producer_id >= 0 && first.producer_id != second.producer_id);
     assert_eq!(first.producer_epoch, 0);
 }
+
+mod numbered {
+    //! Idempotent producers (KIP-98).
+
+    use super::super::direct::Direct;
+    use super::super::*;
+    use downspout::records::{Magic, NewRecord, RecordSetWriter};
+
+    /// Produces two records of producer 7; gives the error code and the base offset.
+    fn produce(cluster: &mut Direct, epoch: i16, sequence: i32) -> (i16, i64) {
+        let mut set = RecordSetWriter::new(Magic::V2).producer(7, epoch, sequence);
+        set.push(NewRecord::value(b"a")).unwrap();
+        set.push(NewRecord::value(b"b")).unwrap();
+        let partition = ProducePartition { index: 0, records: Some(set.finish().unwrap()) };
+        let topic =
+            ProduceTopic { name: "t".to_owned(), partition_data: vec![partition], ..Default::default() };
+        let request = ProduceRequest { acks: -1, topic_data: vec![topic], ..Default::default() };
+        let at = cluster.connect(1);
+        let answer = cluster.ask(at, 7, request).responses[0].partition_responses[0].clone();
+        (answer.error_code.0, answer.base_offset)
+    }
+
+    #[test]
+    fn a_batch_that_comes_again_is_stored_once_and_a_gap_is_refused() {
+        let mut cluster = Direct::new(Release::V2_4, |_| {});
+        assert_eq!(produce(&mut cluster, 0, 0), (0, 0));
+        assert_eq!(produce(&mut cluster, 0, 2), (0, 2));
+        assert_eq!(produce(&mut cluster, 0, 0), (0, 0));
+        assert_eq!(produce(&mut cluster, 0, 6), (45, -1));
+        for sequence in [4, 6, 8, 10] {
+            assert_eq!(produce(&mut cluster, 0, sequence).0, 0);
+        }
+        // Five batches are remembered.
+        assert_eq!(produce(&mut cluster, 0, 2), (0, 2));
+        assert_eq!(produce(&mut cluster, 0, 0), (46, -1));
+        assert_eq!(cluster.core.offsets("t", 0).unwrap().end, 12);
+    }
+
+    #[test]
+    fn a_new_epoch_starts_over_and_fences_the_old_one() {
+        let mut cluster = Direct::new(Release::V2_4, |_| {});
+        assert_eq!(produce(&mut cluster, 0, 0), (0, 0));
+        assert_eq!(produce(&mut cluster, 1, 2), (45, -1));
+        assert_eq!(produce(&mut cluster, 1, 0), (0, 2));
+        assert_eq!(produce(&mut cluster, 0, 2), (47, -1));
+    }
+
+    #[test]
+    fn sequence_numbers_turn_over_and_are_forgotten_with_what_is_truncated() {
+        let mut cluster = Direct::new(Release::V2_4, |_| {});
+        assert_eq!(produce(&mut cluster, 0, i32::MAX - 1), (0, 0));
+        assert_eq!(produce(&mut cluster, 0, 0), (0, 2));
+        cluster.core.truncate("t", 0, 2).unwrap();
+        assert_eq!(produce(&mut cluster, 0, 0), (0, 2));
+    }
+}

@@ -2,6 +2,7 @@
 //! leader hints.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
@@ -21,6 +22,8 @@ use crate::testing::state::{Partition, State};
 /// A fetch that is not answered yet.
 #[derive(Debug)]
 pub(crate) struct Waiting {
+    /// When it is answered at the latest.
+    pub(super) until: Duration,
     context: Context,
     read_committed: bool,
     min_bytes: usize,
@@ -43,6 +46,7 @@ pub(super) fn begin(
     let context = sessions.begin(request, call.version, call.now, name_of);
     put_sessions(state, call.node, sessions);
     Ok(Waiting {
+        until: call.now + Duration::from_millis(request.max_wait_ms.max(0) as u64),
         context: context.map_err(refusal)?,
         read_committed: request.isolation_level == 1,
         min_bytes: request.min_bytes.max(0) as usize,
@@ -63,7 +67,7 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, waiting: Waiting) -> Res
         let session_id = if let Context::Incremental { session, .. } = waiting.context { session } else { 0 };
         return Ok(FetchResponse { session_id, ..Default::default() });
     }
-    if !complete && !call.last_chance {
+    if !complete && call.now < waiting.until {
         return Err(waiting);
     }
     let mut sessions = take_sessions(state, call.node);

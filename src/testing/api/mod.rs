@@ -2,6 +2,7 @@
 
 mod api_versions;
 mod fetch;
+mod groups;
 mod list_offsets;
 mod metadata;
 mod offsets;
@@ -32,8 +33,6 @@ pub(crate) struct Call<'a> {
     pub(crate) injected: &'a Injected,
     /// The same since the cluster's start.
     pub(crate) now: Duration,
-    /// Its time to wait is over.
-    pub(crate) last_chance: bool,
 }
 
 /// What a request comes to.
@@ -41,7 +40,7 @@ pub(crate) enum Outcome {
     Answer(Bytes),
     /// Done, and there is nothing to say.
     NoAnswer,
-    /// Nothing to say yet: again after a change, or after this time.
+    /// Nothing to say yet: again after a change, or at this time since the cluster's start.
     Wait(Duration, Waiting),
     /// Whatever the release does with what it does not know.
     Close,
@@ -51,6 +50,8 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) enum Waiting {
     Fetch(fetch::Waiting),
+    Join(groups::Waiting),
+    Sync(groups::Waiting),
 }
 
 /// The release does not know the request, or cannot read it.
@@ -92,7 +93,7 @@ pub(crate) fn carry_out(
         ApiKey::LIST_OFFSETS => answer!(p::ListOffsetsRequest, list_offsets::answer),
         ApiKey::OFFSET_COMMIT => answer!(p::OffsetCommitRequest, offsets::commit),
         ApiKey::OFFSET_FETCH => answer!(p::OffsetFetchRequest, offsets::fetch),
-        ApiKey::LIST_GROUPS => answer!(p::ListGroupsRequest, small::list_groups),
+        ApiKey::LIST_GROUPS => answer!(p::ListGroupsRequest, groups::list),
         ApiKey::INIT_PRODUCER_ID => answer!(p::InitProducerIdRequest, small::init_producer_id),
         ApiKey::OFFSET_FOR_LEADER_EPOCH => {
             answer!(p::OffsetForLeaderEpochRequest, small::offset_for_leader_epoch)
@@ -117,12 +118,23 @@ pub(crate) fn carry_out(
         }
         ApiKey::FETCH => {
             let request = decode::<p::FetchRequest>(header, frame, version)?;
-            let wait = Duration::from_millis(request.max_wait_ms.max(0) as u64);
-            let call = Call { last_chance: wait.is_zero(), ..call };
             match fetch::begin(state, call, &request) {
-                Ok(waiting) => fetched(state, call, header, wait, waiting),
+                Ok(waiting) => fetched(state, call, header, waiting),
                 Err(refusal) => respond::<p::FetchRequest>(call, header, refusal),
             }
+        }
+        ApiKey::HEARTBEAT => answer!(p::HeartbeatRequest, groups::heartbeat),
+        ApiKey::LEAVE_GROUP => answer!(p::LeaveGroupRequest, groups::leave),
+        ApiKey::JOIN_GROUP => {
+            let request = decode::<p::JoinGroupRequest>(header, frame, version)?;
+            let client = header.client_id.as_deref().unwrap_or_default();
+            let answer = groups::join(state, call, client, &request);
+            or_wait::<p::JoinGroupRequest, _>(call, header, answer, Waiting::Join)
+        }
+        ApiKey::SYNC_GROUP => {
+            let request = decode::<p::SyncGroupRequest>(header, frame, version)?;
+            let answer = groups::sync(state, call, request);
+            or_wait::<p::SyncGroupRequest, _>(call, header, answer, Waiting::Sync)
         }
         _ => {
             tracing::warn!(api = %key, version, "not built into the embedded broker");
@@ -144,7 +156,15 @@ pub(crate) fn go_on(
     let version = state.release().reads_as(key, header.request_api_version, known).ok_or(Refused)?;
     let call = Call { version, ..call };
     match waiting {
-        Waiting::Fetch(waiting) => fetched(state, call, header, Duration::ZERO, waiting),
+        Waiting::Fetch(waiting) => fetched(state, call, header, waiting),
+        Waiting::Join(waiting) => {
+            let answer = groups::join_again(state, call, waiting);
+            or_wait::<p::JoinGroupRequest, _>(call, header, answer, Waiting::Join)
+        }
+        Waiting::Sync(waiting) => {
+            let answer = groups::sync_again(state, call, waiting);
+            or_wait::<p::SyncGroupRequest, _>(call, header, answer, Waiting::Sync)
+        }
     }
 }
 
@@ -152,12 +172,21 @@ fn fetched(
     state: &mut State,
     call: Call<'_>,
     header: &RequestHeader,
-    wait: Duration,
     waiting: fetch::Waiting,
 ) -> Result<Outcome, Refused> {
-    match fetch::answer(state, call, waiting) {
-        Ok(answer) => respond::<p::FetchRequest>(call, header, answer),
-        Err(waiting) => Ok(Outcome::Wait(wait, Waiting::Fetch(waiting))),
+    let answer = fetch::answer(state, call, waiting).map_err(|waiting| (waiting.until, waiting));
+    or_wait::<p::FetchRequest, _>(call, header, answer, Waiting::Fetch)
+}
+
+fn or_wait<R: Request<Response: Throttled>, W>(
+    call: Call<'_>,
+    header: &RequestHeader,
+    answer: Result<R::Response, (Duration, W)>,
+    waiting: impl FnOnce(W) -> Waiting,
+) -> Result<Outcome, Refused> {
+    match answer {
+        Ok(answer) => respond::<R>(call, header, answer),
+        Err((until, what)) => Ok(Outcome::Wait(until, waiting(what))),
     }
 }
 

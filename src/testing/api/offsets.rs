@@ -1,21 +1,21 @@
-//! Committed offsets: FindCoordinator, OffsetCommit, OffsetFetch. No group has members here, so that
-//! only commits from outside a group are taken.
+//! Committed offsets: FindCoordinator, OffsetCommit, OffsetFetch.
 
 use super::Call;
 use crate::protocol::*;
 use crate::testing::Release;
+use crate::testing::groups::Phase;
 use crate::testing::state::{Committed, State};
 
 /// Metadata longer than this is refused (`offset.metadata.max.bytes`).
 const METADATA_LIMIT: usize = 4_096;
 
-/// Every broker could be the coordinator; it is the first one that is up.
+/// One broker coordinates all groups.
 pub(super) fn find_coordinator(
     state: &mut State,
     call: Call<'_>,
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
-    let node = state.live_nodes().next().filter(|_| call.injected.only().is_none());
+    let node = state.coordinator().and_then(|id| state.node(id)).filter(|_| call.injected.only().is_none());
     let error_code = match (call.injected.only(), node) {
         (Some(code), _) => code,
         (None, None) => ErrorCode::COORDINATOR_NOT_AVAILABLE,
@@ -46,13 +46,7 @@ pub(super) fn commit(
     call: Call<'_>,
     request: OffsetCommitRequest,
 ) -> OffsetCommitResponse {
-    let membership = match () {
-        () if request.generation_id_or_member_epoch >= 0 => Err(ErrorCode::UNKNOWN_MEMBER_ID),
-        () if request.group_id.is_empty() && call.version > 0 && state.release() >= Release::V2_4 => {
-            Err(ErrorCode::INVALID_GROUP_ID)
-        }
-        () => Ok(()),
-    };
+    let membership = may_commit(state, call, &request);
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let known = state.name_of(topic.topic_id).map(str::to_owned);
@@ -69,6 +63,27 @@ pub(super) fn commit(
         topics.push(OffsetCommitResponseTopic { name: topic.name, topic_id: topic.topic_id, partitions });
     }
     OffsetCommitResponse { topics, ..Default::default() }
+}
+
+/// Members commit in their generation; others only while the group has no members.
+fn may_commit(state: &mut State, call: Call<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
+    if call.version == 0 {
+        return Ok(());
+    }
+    state.check_coordinator(call.node)?;
+    if request.group_id.is_empty() && state.release() >= Release::V2_4 {
+        return Err(ErrorCode::INVALID_GROUP_ID);
+    }
+    let generation = request.generation_id_or_member_epoch;
+    let Some(group) = state.groups.get_mut(&request.group_id) else {
+        return if generation >= 0 { Err(ErrorCode::UNKNOWN_MEMBER_ID) } else { Ok(()) };
+    };
+    group.tick(call.now);
+    if generation < 0 && group.members.is_empty() {
+        return Ok(());
+    }
+    group.check(&request.member_id, generation, call.now)?;
+    if group.phase == Phase::Assigning { Err(ErrorCode::REBALANCE_IN_PROGRESS) } else { Ok(()) }
 }
 
 fn commit_one(
@@ -98,7 +113,24 @@ fn commit_one(
 }
 
 pub(super) fn fetch(state: &mut State, call: Call<'_>, request: OffsetFetchRequest) -> OffsetFetchResponse {
-    if let Some(error_code) = call.injected.top() {
+    let astray = || if call.version == 0 { None } else { state.check_coordinator(call.node).err() };
+    if let Some(error_code) = call.injected.top().or_else(astray) {
+        if call.version < 2 {
+            // Only the partitions have a place for it.
+            let partition = |index| OffsetFetchResponsePartition {
+                partition_index: index,
+                committed_offset: -1,
+                metadata: Some(String::new()),
+                error_code,
+                ..Default::default()
+            };
+            let topics =
+                request.topics.unwrap_or_default().into_iter().map(|topic| OffsetFetchResponseTopic {
+                    name: topic.name,
+                    partitions: topic.partition_indexes.into_iter().map(partition).collect(),
+                });
+            return OffsetFetchResponse { topics: topics.collect(), ..Default::default() };
+        }
         let failed = |group: OffsetFetchRequestGroup| OffsetFetchResponseGroup {
             group_id: group.group_id,
             error_code,

@@ -7,7 +7,7 @@ use crate::protocol::{
 };
 use crate::records::{Codec, Magic};
 use crate::testing::cluster::append;
-use crate::testing::entry::entries;
+use crate::testing::entry::{Entry, entries};
 use crate::testing::state::State;
 
 /// The answer, and whether any partition was refused.
@@ -71,6 +71,12 @@ fn append_one(
     }
     if found.iter().any(|entry| entry.magic.number() as i8 > state.release().magic()) {
         return Err(ErrorCode::CORRUPT_MESSAGE);
+    }
+    let producers = state.partition(topic, index).map(|partition| partition.log.producers());
+    if let (Some(producers), [Entry { header: Some(header), .. }]) = (producers, &found[..])
+        && let Some(stored) = producers.check(header)?
+    {
+        return Ok(stored);
     }
     append(state, topic, index, &set, call.wall_ms)
 }

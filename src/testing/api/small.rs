@@ -1,4 +1,4 @@
-//! APIs with little behind them: InitProducerId, OffsetForLeaderEpoch, ListGroups.
+//! APIs with little behind them: InitProducerId, OffsetForLeaderEpoch.
 
 use super::Call;
 use crate::protocol::*;
@@ -13,6 +13,17 @@ pub(super) fn init_producer_id(
 ) -> InitProducerIdResponse {
     if let Some(error_code) = call.injected.only() {
         return InitProducerIdResponse { error_code, ..Default::default() };
+    }
+    if let Some(id) = request.transactional_id.filter(|_| request.producer_id < 0) {
+        // Whoever comes under the same name fences the one before.
+        let next = state.next_producer_id;
+        let (producer_id, producer_epoch) = *state
+            .transactional
+            .entry(id)
+            .and_modify(|(_, epoch)| *epoch = epoch.wrapping_add(1).max(0))
+            .or_insert((next, 0));
+        state.next_producer_id += i64::from(producer_id == next);
+        return InitProducerIdResponse { producer_id, producer_epoch, ..Default::default() };
     }
     if request.producer_id >= 0 && request.producer_epoch < i16::MAX - 1 {
         let producer_epoch = request.producer_epoch.max(-1) + 1;
@@ -60,9 +71,4 @@ pub(super) fn offset_for_leader_epoch(
         })
         .collect();
     OffsetForLeaderEpochResponse { topics, ..Default::default() }
-}
-
-/// There are no groups with members.
-pub(super) fn list_groups(_: &mut State, call: Call<'_>, _: ListGroupsRequest) -> ListGroupsResponse {
-    ListGroupsResponse { error_code: call.injected.only().unwrap_or_default(), ..Default::default() }
 }
