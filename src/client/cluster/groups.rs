@@ -11,6 +11,7 @@ impl Cluster {
     /// The broker that keeps a group's offsets (0.8.2 on), found once and then known until it is
     /// another one.
     pub async fn coordinator(&self, group: &str) -> Result<Coordinator> {
+        self.shared.check_open()?;
         let known = self.shared.coordinators().get(group).cloned();
         if let Some(known) = known {
             return Ok(known);

@@ -80,7 +80,7 @@ impl Cluster {
     /// one that does not exist comes with near names.
     pub async fn metadata(&self, topics: &[&str]) -> Result<Metadata> {
         let selection = TopicSelection::named(topics.iter().copied());
-        let mut metadata = self.shared.reader().read(&selection).await?;
+        let mut metadata = self.shared.read_once(&selection).await?;
         let is_unknown =
             |why: &Error| matches!(why.kind(), ErrorKind::UnknownTopic { near } if near.is_empty());
         let unknown = |error: &Option<Error>| error.as_ref().is_some_and(is_unknown);
@@ -98,7 +98,7 @@ impl Cluster {
 
     /// Brokers and all topics, asked anew.
     pub async fn all_topics(&self) -> Result<Metadata> {
-        self.shared.reader().read(&TopicSelection::All).await
+        self.shared.read_once(&TopicSelection::All).await
     }
 
     /// The brokers, as last heard, by id.

@@ -1,7 +1,9 @@
 //! Calls at a partition's leader.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -10,7 +12,7 @@ use super::tries::{Tries, is_unknown, may_pass};
 use super::{Cluster, Picture, TopicState};
 use crate::client::{ListedOffset, OffsetSpec};
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::{Backoff, BrokerAddress};
+use crate::net::{Backoff, BoxFuture, BrokerAddress};
 use crate::protocol::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic, Versions,
 };
@@ -46,7 +48,9 @@ impl Cluster {
     pub async fn wait_for_topic(&self, topic: &str, timeout: Duration) -> Result<Vec<i32>> {
         const PAUSE: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(1) };
         let deadline = Instant::now() + timeout;
-        let mut why = Error::new(ErrorKind::UnknownTopic { near: Vec::new() }).with_topic(topic);
+        let unheard = || Error::new(ErrorKind::UnknownTopic { near: Vec::new() }).with_topic(topic);
+        let known = self.shared.picture();
+        let mut why = known.topic(topic).and_then(|_| count(&known, topic).err()).unwrap_or_else(unheard);
         for turn in 1.. {
             self.shared.use_topic(topic);
             let read = timeout_at(deadline, self.shared.refresh_now(self.shared.picture().serial)).await;
@@ -103,20 +107,26 @@ impl Cluster {
                     Err(why) => listed[i] = Some(ListedOffset::failed(topic, partition, spec, why)),
                 }
             }
-            for (address, asked) in by_leader {
+            let calls = by_leader.into_iter().map(|(address, asked)| {
                 let request: Vec<_> = asked.iter().map(|i| wanted[*i]).collect();
-                match self.shared.at(&address).list_offsets(&request).await {
-                    Ok(answers) => {
-                        for (i, answer) in asked.into_iter().zip(answers) {
-                            listed[i] = Some(answer);
-                        }
-                    }
+                let leader = self.shared.at(&address);
+                Box::pin(async move { (asked, leader.list_offsets(&request).await) })
+                    as BoxFuture<'_, (Vec<usize>, Result<Vec<ListedOffset>>)>
+            });
+            // All at once: one that is slow delays no other.
+            for (asked, answers) in join_all(calls.collect()).await {
+                let answers = match answers {
+                    Ok(answers) => answers,
                     Err(why) => {
-                        for i in asked {
-                            let (topic, partition, spec) = wanted[i];
-                            listed[i] = Some(ListedOffset::failed(topic, partition, spec, why.clone()));
-                        }
+                        let failed = |i: &usize| {
+                            let (topic, partition, spec) = wanted[*i];
+                            ListedOffset::failed(topic, partition, spec, why.clone())
+                        };
+                        asked.iter().map(failed).collect()
                     }
+                };
+                for (i, answer) in asked.into_iter().zip(answers) {
+                    listed[i] = Some(answer);
                 }
             }
             let error = |i: &usize| listed[*i].as_ref().and_then(|listed| listed.error.clone());
@@ -189,6 +199,7 @@ impl Cluster {
     /// A picture that is not old and tells of the topic. One that says that there is no such topic,
     /// or partition, was read after the call.
     pub(super) async fn known(&self, topic: &str, partition: Option<i32>) -> Result<Arc<Picture>> {
+        self.shared.check_open()?;
         self.shared.use_topic(topic);
         let at_first = self.shared.picture();
         let mut picture = Arc::clone(&at_first);
@@ -241,4 +252,21 @@ pub(super) fn leader(picture: &Picture, topic: &str, partition: i32) -> Result<i
 fn epoch_of(picture: &Picture, topic: &str, partition: i32) -> Option<i32> {
     let Some(TopicState::Known(known)) = picture.topic(topic) else { return None };
     known.partitions.get(usize::try_from(partition).ok()?)?.epoch
+}
+
+/// What all of these give, in no order.
+async fn join_all<T>(mut calls: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    let mut done = Vec::with_capacity(calls.len());
+    poll_fn(|cx| {
+        calls.retain_mut(|call| match call.as_mut().poll(cx) {
+            Poll::Ready(answer) => {
+                done.push(answer);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if calls.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done
 }

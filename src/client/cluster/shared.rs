@@ -335,8 +335,19 @@ impl Shared {
         self.links.is_open(broker)
     }
 
-    pub(super) fn reader(&self) -> &dyn BrokerReader {
-        &*self.reader
+    /// What is read now, beside the picture.
+    pub(super) async fn read_once(&self, topics: &TopicSelection) -> Result<Metadata> {
+        self.check_open()?;
+        let seen = self.picture().serial;
+        match self.reader.read(topics).await {
+            Err(_) if self.check_open().is_err() => Err(Error::new(ErrorKind::ClientClosed)),
+            // The refresh hears it too, and begins anew.
+            Err(why) if why.code() == Some(ErrorCode::REBOOTSTRAP_REQUIRED) => {
+                self.refresh_now(seen).await?;
+                self.reader.read(topics).await
+            }
+            answer => answer,
+        }
     }
 
     /// Tells the links which brokers there are.
@@ -357,7 +368,7 @@ impl Shared {
         self.picture.send_modify(|_| ());
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(super) fn check_open(&self) -> Result<()> {
         match self.is_closed.load(Ordering::Acquire) {
             true => Err(Error::new(ErrorKind::ClientClosed)),
             false => Ok(()),

@@ -1,6 +1,7 @@
 //! ApiVersions: the release's own list.
 
 use super::Call;
+use super::metadata::CLUSTER_ID;
 use crate::protocol::{
     ApiKey, ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Versions,
 };
@@ -13,6 +14,11 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, request: ApiVersionsRequ
     let named = [&request.client_software_name, &request.client_software_version];
     if call.version >= 3 && !named.into_iter().all(|name| is_valid(name)) {
         return ApiVersionsResponse { error_code: ErrorCode::INVALID_REQUEST, ..Default::default() };
+    }
+    // KIP-1242: the client says whom it takes this broker for.
+    let expected = request.cluster_id.as_deref();
+    if expected.is_some_and(|cluster| (cluster, request.node_id) != (CLUSTER_ID, call.node)) {
+        return ApiVersionsResponse { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, ..Default::default() };
     }
     let api_keys = state.apis.iter().map(range).collect();
     ApiVersionsResponse { error_code: ErrorCode(0), api_keys, ..Default::default() }

@@ -9,6 +9,9 @@ use crate::protocol::{
 };
 use crate::testing::state::{Partition, State};
 
+/// The id that every embedded cluster has.
+pub(super) const CLUSTER_ID: &str = "embedded-cluster-000000";
+
 pub(super) fn answer(state: &mut State, call: Call<'_>, request: MetadataRequest) -> MetadataResponse {
     // An empty list asks for all topics in version 0, and for none later.
     let asked = request.topics.filter(|topics| call.version > 0 || !topics.is_empty());
@@ -28,7 +31,7 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, request: MetadataRequest
     };
     MetadataResponse {
         brokers: brokers(state, &topics),
-        cluster_id: Some("embedded-cluster-000000".to_owned()),
+        cluster_id: Some(CLUSTER_ID.to_owned()),
         controller_id: state.live_nodes().next().map_or(-1, |node| node.id),
         topics,
         error_code: call.injected.top().unwrap_or_default(),

@@ -1,3 +1,5 @@
+//! Appending: to the leader, in the format that its version asks for.
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -46,5 +48,45 @@ fn magic(release: Release) -> u8 {
         1
     } else {
         2
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_record_cannot_say_in_the_format_of_the_broker_is_an_error() {
+    let headers: [(&[u8], Option<&[u8]>); 1] = [(b"h", None)];
+    let records = [NewRecord { headers: &headers, ..NewRecord::value(b"v") }];
+    for release in [Release::V0_8_2, Release::V0_10_2] {
+        let brokers = brokers(release);
+        let why = cluster(&brokers).await.produce("clicks", 0, &records).await.unwrap_err();
+        assert!(matches!(why.kind(), ErrorKind::Config(text) if text.contains("headers")), "{why}");
+        assert_eq!(brokers.request_count(ApiKey::PRODUCE), 0);
+    }
+    let why = cluster(&brokers(Release::LATEST)).await.produce("clicks", 0, &[]).await.unwrap_err();
+    assert!(matches!(why.kind(), ErrorKind::Config(_)), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn o7_what_is_refused_says_where_and_is_not_sent_again() {
+    let brokers = brokers(Release::LATEST);
+    let cluster = cluster(&brokers).await;
+    brokers.inject(Fault::error(ErrorCode::MESSAGE_TOO_LARGE).on(ApiKey::PRODUCE).once());
+    let why = cluster.produce("clicks", 1, &[NewRecord::value(b"v")]).await.unwrap_err();
+    assert_eq!(why.code(), Some(ErrorCode::MESSAGE_TOO_LARGE));
+    assert_eq!(
+        (why.topic(), why.partition(), why.broker()),
+        (Some("clicks"), Some(1), Some("broker-2:9092"))
+    );
+    assert_eq!(why.api().map(|(api, _)| api), Some(ApiKey::PRODUCE));
+    assert_eq!(brokers.request_count(ApiKey::PRODUCE), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_56_records_go_to_the_topic_that_was_made_anew() {
+    for release in [Release::V2_8, Release::V4_0, Release::V4_4] {
+        let brokers = brokers(release);
+        let cluster = cluster(&brokers).await;
+        assert_eq!(cluster.produce("clicks", 0, &[NewRecord::value(b"a")]).await.unwrap(), 0);
+        brokers.create_topic("clicks", 3);
+        assert_eq!(cluster.produce("clicks", 0, &[NewRecord::value(b"b")]).await.unwrap(), 0, "{release}");
     }
 }
