@@ -118,7 +118,7 @@ fn a_silent_member_is_dropped_after_its_session_and_a_late_one_after_the_rebalan
 #[test]
 fn members_commit_in_their_generation_and_others_only_to_a_group_without_members() {
     let mut cluster = Direct::new(Release::V2_4, |_| {});
-    let mut commit = |cluster: &mut Direct, member: &str, generation| {
+    let commit = |cluster: &mut Direct, member: &str, generation| {
         let partition = OffsetCommitRequestPartition { committed_offset: 5, ..Default::default() };
         let topic = OffsetCommitRequestTopic {
             name: "t".to_owned(),

@@ -13,7 +13,7 @@ mod cli;
 mod clusters;
 mod compacted;
 mod corpus;
-#[allow(dead_code)] // a tool box: what a test may need
+#[allow(dead_code, unused_imports)] // a tool box: what a test may need
 mod harness;
 mod lifecycle;
 mod negotiation;

@@ -88,7 +88,7 @@ impl Libs {
 }
 
 /// `$DOWNSPOUT_TEST_CACHE`, or the user's cache directory.
-fn cache_root() -> Result<PathBuf, LeftOut> {
+pub fn cache_root() -> Result<PathBuf, LeftOut> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("DOWNSPOUT_TEST_CACHE")
         .or_else(|| set("XDG_CACHE_HOME"))

@@ -19,5 +19,7 @@ mod zookeeper;
 
 pub use broker::{Kafka, Options, Prepared};
 pub use driver::{Driver, Produced, Seen, Send};
+pub use java::Java;
+pub use libs::{Libs, cache_root};
 pub use process::{LeftOut, Process, Result, wait_for};
 pub use release::{Mode, RELEASES, Release};
