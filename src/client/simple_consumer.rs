@@ -122,10 +122,15 @@ impl SimpleConsumer {
         }
     }
 
-    /// The same calls over a link that others use too, for a caller that knows more of the cluster
-    /// than this broker.
-    pub(super) fn over(link: Arc<Link>, settings: Settings, topic_ids: Arc<Mutex<TopicIds>>) -> Self {
-        let inner = Inner { broker: link, settings, topic_ids, limits: Mutex::default(), explains: false };
+    /// The same calls over a link that others use too. Does not explain errors to a caller that knows
+    /// more of the cluster than this broker.
+    pub(super) fn over(
+        link: Arc<Link>,
+        settings: Settings,
+        topic_ids: Arc<Mutex<TopicIds>>,
+        explains: bool,
+    ) -> Self {
+        let inner = Inner { broker: link, settings, topic_ids, limits: Mutex::default(), explains };
         SimpleConsumer { inner: Arc::new(inner) }
     }
 

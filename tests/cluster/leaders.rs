@@ -108,6 +108,30 @@ async fn case_55_a_leader_that_is_not_among_the_brokers_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_who_finds_the_leader_himself_talks_to_it_over_the_connection_of_the_cluster() {
+    let brokers = brokers(Release::LATEST);
+    let network = Network::default();
+    network.route_all(&brokers);
+    let cluster = Cluster::builder([brokers.addr()]).connector(network.clone()).connect().await.unwrap();
+    for _ in 0..3 {
+        let leader = cluster.leader("clicks", 1).await.unwrap();
+        let consumer = cluster.consumer(leader.id).unwrap();
+        assert_eq!((leader.id, consumer.latest_offset("clicks", 1).await.unwrap()), (2, 0));
+        cluster.latest_offset("clicks", 1).await.unwrap();
+    }
+    assert_eq!(network.attempts("broker-2:9092"), 1);
+    let why = cluster.consumer(1).unwrap().latest_offset("clicks", 1).await.unwrap_err();
+    assert!(
+        matches!(why.kind(), ErrorKind::NotLeader { leader: Some(leader) } if leader == "broker-2:9092"),
+        "{why}"
+    );
+    assert!(matches!(cluster.consumer(9).unwrap_err().kind(), ErrorKind::UnknownBroker(9)));
+    brokers.with(|core| core.set_leader("clicks", 1, Some(3))).unwrap();
+    cluster.refresh().await.unwrap();
+    assert_eq!(cluster.leader("clicks", 1).await.unwrap().id, 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn case_58_offsets_are_asked_of_the_leader_also_with_a_rack() {
     let brokers = brokers(Release::LATEST);
     let cluster = builder(&brokers).rack("a").connect().await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use downspout::client::SimpleConsumer;
+use downspout::client::{Cluster, SimpleConsumer};
 use downspout::net::{BrokerAddress, Dialer, VersionSource};
 use downspout::records::CrcCheck;
 use downspout::{Error, ErrorKind, Fault};
@@ -54,6 +54,24 @@ impl ConnectArgs {
 }
 
 impl Target {
+    /// The cluster, once a broker of it has answered.
+    pub(crate) async fn cluster(&self) -> Result<Cluster, Error> {
+        /// What passes by itself, passes within this time mostly: an election, a topic in the making.
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let properties = &self.properties;
+        let mut builder = Cluster::builder(self.bootstrap.iter().map(BrokerAddress::to_string))
+            .request_timeout(self.timeout)
+            .api_timeout(PATIENCE)
+            .isolation(properties.isolation.unwrap_or_default());
+        if let Some(client_id) = &properties.client_id {
+            builder = builder.client_id(client_id);
+        }
+        if let Some(timeout) = properties.connect_timeout {
+            builder = builder.connect_timeout(timeout);
+        }
+        builder.connect().await
+    }
+
     /// A client of one broker, with the settings.
     pub(crate) fn consumer(&self, address: &BrokerAddress) -> Result<SimpleConsumer, Error> {
         let properties = &self.properties;

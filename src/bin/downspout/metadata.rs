@@ -9,7 +9,6 @@ use downspout::client::Metadata;
 use downspout::protocol::ErrorCode;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
 use crate::connect::ConnectArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -28,13 +27,14 @@ pub(crate) struct MetadataArgs {
 }
 
 pub(crate) async fn run(args: &MetadataArgs) -> Result<Exit, Failure> {
-    let mut cluster = Cluster::new(args.connect.target()?);
-    // Each topic on its own first, for the error that names near ones.
+    let cluster = args.connect.target()?.cluster().await?;
+    // Each topic on its own first: one that was made just now has no partitions yet.
     for topic in &args.topics {
-        cluster.topic(topic, false).await?;
+        cluster.partitions(topic).await?;
     }
     let names: Vec<&str> = args.topics.iter().map(String::as_str).collect();
-    let metadata = cluster.metadata((!names.is_empty()).then_some(&names)).await?;
+    let metadata =
+        if names.is_empty() { cluster.all_topics().await? } else { cluster.metadata(&names).await? };
     let mut output = Output::new(io::stdout().lock());
     if args.json {
         output.raw(object(&metadata).to_string().as_bytes());

@@ -8,7 +8,6 @@ use downspout::client::OffsetSpec;
 use downspout::records::Isolation;
 use serde_json::json;
 
-use crate::cluster::Cluster;
 use crate::connect::ConnectArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -81,19 +80,23 @@ impl When {
 pub(crate) async fn run(args: &OffsetsArgs) -> Result<Exit, Failure> {
     let mut target = args.connect.target()?;
     target.properties.isolation = args.isolation.or(target.properties.isolation);
-    let mut cluster = Cluster::new(target);
-    let topic = cluster.topic(&args.topic, false).await?;
-    let all = topic.partitions.iter().map(|partition| partition.id);
-    let partitions = if args.partitions.is_empty() { all.collect() } else { args.partitions.clone() };
+    let cluster = target.cluster().await?;
+    let known = cluster.partitions(&args.topic).await?;
+    let partitions = if args.partitions.is_empty() { known } else { args.partitions.clone() };
     let both = [When(OffsetSpec::Earliest), When(OffsetSpec::Latest)];
     let times = if args.at.is_empty() { &both[..] } else { &args.at };
+    let at = |partition| times.iter().map(move |when| (args.topic.as_str(), partition, when.0));
+    let wanted: Vec<_> = partitions.iter().copied().flat_map(at).collect();
+    let mut listed = cluster.list_offsets(&wanted).await?.into_iter();
     let mut output = Output::new(io::stdout().lock());
     for partition in partitions {
         if !args.json {
             output.raw(format!("{} {partition}", args.topic).as_bytes());
         }
-        for when in times {
-            let listed = cluster.list(&args.topic, partition, when.0).await?;
+        for (when, mut listed) in times.iter().zip(listed.by_ref()) {
+            if let Some(why) = listed.error.take() {
+                return Err(why.into());
+            }
             if args.json {
                 let line = json!({
                     "topic": args.topic,

@@ -22,7 +22,7 @@ pub(crate) use picture::{KnownTopic, PartitionState, Picture, TopicState};
 pub use requests::EpochEnd;
 pub(crate) use shared::Shared;
 
-use super::simple_consumer::Settings as ClientSettings;
+use super::simple_consumer::{Settings as ClientSettings, SimpleConsumer};
 use crate::client::fetcher::{Fetcher, MemoryUse};
 use crate::discovery::{BrokerInfo, Metadata, TopicSelection};
 use crate::error::{Error, ErrorKind, Result};
@@ -99,6 +99,32 @@ impl Cluster {
     /// Brokers and all topics, asked anew.
     pub async fn all_topics(&self) -> Result<Metadata> {
         self.shared.read_once(&TopicSelection::All).await
+    }
+
+    /// Reads the metadata of the topics in use anew, after a pause if it was read just now, or takes
+    /// part in a read that is under way.
+    ///
+    /// Calls that find their broker do so by themselves. This is for those who act on an error that
+    /// came another way, over [`Cluster::consumer`] say.
+    pub async fn refresh(&self) -> Result<()> {
+        self.shared.refresh(self.shared.picture().serial).await.map(drop)
+    }
+
+    /// The broker that leads a partition, as last heard.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoLeader`], [`ErrorKind::UnknownTopic`] or [`ErrorKind::UnknownPartition`]; that a
+    /// topic or partition does not exist was read after the call.
+    pub async fn leader(&self, topic: &str, partition: i32) -> Result<BrokerInfo> {
+        self.find_leader(topic, partition).await
+    }
+
+    /// All calls to one broker, by its id, over the cluster's connection to it. While the broker
+    /// cannot be reached, calls fail at once instead of waiting for the next attempt.
+    pub fn consumer(&self, broker: i32) -> Result<SimpleConsumer> {
+        self.shared.check_open()?;
+        Ok(self.shared.consumer(&self.shared.address(broker)?, true))
     }
 
     /// The brokers, as last heard, by id.

@@ -62,7 +62,7 @@ impl Cluster {
         let exchange = self
             .shared
             .at(&address)
-            .ask_within(allowed, timeout + MARGIN, 0, |version| {
+            .ask_within(allowed, timeout.saturating_add(MARGIN), 0, |version| {
                 let set = record_set(version, records)?;
                 let partition_data = vec![ProducePartition { index: partition, records: Some(set) }];
                 let topic_id = topic_id.unwrap_or_default();

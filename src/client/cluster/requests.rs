@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::tries::{Tries, is_unknown, may_pass};
+use super::tries::{Tries, deadline, is_unknown, may_pass};
 use super::{Cluster, Picture, TopicState};
 use crate::client::{ListedOffset, OffsetSpec};
+use crate::discovery::BrokerInfo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::net::{Backoff, BoxFuture, BrokerAddress};
 use crate::protocol::{
@@ -47,7 +48,7 @@ impl Cluster {
     /// What was the matter when the time was up, or what waiting cannot mend.
     pub async fn wait_for_topic(&self, topic: &str, timeout: Duration) -> Result<Vec<i32>> {
         const PAUSE: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(1) };
-        let deadline = Instant::now() + timeout;
+        let deadline = deadline(timeout);
         let unheard = || Error::new(ErrorKind::UnknownTopic { near: Vec::new() }).with_topic(topic);
         let known = self.shared.picture();
         let mut why = known.topic(topic).and_then(|_| count(&known, topic).err()).unwrap_or_else(unheard);
@@ -102,8 +103,8 @@ impl Cluster {
             let mut by_leader: BTreeMap<BrokerAddress, Vec<usize>> = BTreeMap::new();
             for &i in &left {
                 let (topic, partition, spec) = wanted[i];
-                match self.leader(topic, partition).await {
-                    Ok(address) => by_leader.entry(address).or_default().push(i),
+                match self.find_leader(topic, partition).await {
+                    Ok(leader) => by_leader.entry(leader.address).or_default().push(i),
                     Err(why) => listed[i] = Some(ListedOffset::failed(topic, partition, spec, why)),
                 }
             }
@@ -190,10 +191,14 @@ impl Cluster {
             .with_broker(address))
     }
 
-    /// The address of a partition's leader.
-    async fn leader(&self, topic: &str, partition: i32) -> Result<BrokerAddress> {
+    /// A partition's leader.
+    pub(super) async fn find_leader(&self, topic: &str, partition: i32) -> Result<BrokerInfo> {
         let picture = self.known(topic, Some(partition)).await?;
-        self.shared.address(leader(&picture, topic, partition)?)
+        let id = leader(&picture, topic, partition)?;
+        let found = picture.brokers.get(&id).cloned();
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::UnknownBroker(id)).with_topic(topic).with_partition(partition)
+        })
     }
 
     /// A picture that is not old and tells of the topic. One that says that there is no such topic,

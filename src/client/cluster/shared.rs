@@ -17,7 +17,7 @@ use crate::discovery::{
     BrokerInfo, BrokerReader, Metadata, TopicMetadata, TopicSelection, near_names, unknown_topic,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::{Backoff, BrokerAddress, Connection, Identity, Link, Links};
+use crate::net::{Backoff, BrokerAddress, Connection, Identity, Links};
 use crate::protocol::ErrorCode;
 
 /// Between reads of the metadata, while nothing changes.
@@ -327,8 +327,13 @@ impl Shared {
 
     /// The requests of a [`SimpleConsumer`], over the control connection.
     pub(super) fn at(&self, address: &BrokerAddress) -> SimpleConsumer {
-        let link: Arc<Link> = self.links.link(address);
-        SimpleConsumer::over(link, self.settings.client.clone(), Arc::clone(&self.topic_ids))
+        self.consumer(address, false)
+    }
+
+    /// Likewise; whether its errors say what the broker knows about them.
+    pub(super) fn consumer(&self, address: &BrokerAddress, explains: bool) -> SimpleConsumer {
+        let (settings, ids) = (self.settings.client.clone(), Arc::clone(&self.topic_ids));
+        SimpleConsumer::over(self.links.link(address), settings, ids, explains)
     }
 
     pub(super) fn is_connected(&self, broker: &BrokerAddress) -> bool {

@@ -14,7 +14,7 @@ pub(super) struct Tries {
 
 impl Tries {
     pub(super) fn new(shared: &Shared) -> Self {
-        Tries { deadline: Instant::now() + shared.settings.api_timeout, failures: 0 }
+        Tries { deadline: deadline(shared.settings.api_timeout), failures: 0 }
     }
 
     /// How many there were so far.
@@ -48,6 +48,12 @@ impl Tries {
             Err(_) => Err(why),
         }
     }
+}
+
+/// The end of that time, from now; far away for times without an end.
+pub(super) fn deadline(timeout: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    Instant::now() + timeout.min(FAR)
 }
 
 /// Whether it may be well later, without anybody doing anything.

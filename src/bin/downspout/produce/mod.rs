@@ -13,7 +13,6 @@ use clap::Args;
 use downspout::records::Codec;
 use tokio::sync::mpsc;
 
-use crate::cluster::Cluster;
 use crate::connect::ConnectArgs;
 use crate::escape::unescape;
 use crate::exit::{Exit, Failure};
@@ -102,9 +101,11 @@ pub(crate) async fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
     // A broker may take the whole time-out; its answer needs some more.
     target.timeout += Duration::from_secs(5);
     until_signal(async {
-        let mut cluster = Cluster::new(target);
-        let topic = cluster.topic(&args.topic, args.wait_for_topic).await?;
-        let known: Vec<i32> = topic.partitions.iter().map(|partition| partition.id).collect();
+        let cluster = target.cluster().await?;
+        let known = match args.wait_for_topic {
+            true => cluster.wait_for_topic(&args.topic, Duration::MAX).await?,
+            false => cluster.partitions(&args.topic).await?,
+        };
         if args.partition != -1 && !known.contains(&args.partition) {
             let what = format!(
                 "{} has no partition {}: it has {}, numbered from 0",
@@ -115,7 +116,7 @@ pub(crate) async fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
             return Err(Failure::new(Exit::Unreachable, what));
         }
         let mut chunks = read(input, cut);
-        let mut sender = Sender::new(cluster, &args.topic, format, retries, args.json);
+        let mut sender = Sender::new(cluster, target, &args.topic, format, retries, args.json);
         let mut partitioner = Partitioner::default();
         let mut left = args.count.unwrap_or(u64::MAX);
         while left > 0

@@ -5,17 +5,18 @@ use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use downspout::client::BrokerInfo;
+use downspout::client::{BrokerInfo, Cluster};
 use downspout::net::{BrokerAddress, Connection, VersionSource};
 use downspout::protocol::{
     ErrorCode, ProducePartition, ProduceRequest, ProduceTopic, ProducedPartition, Request, Versions,
 };
 use downspout::records::{Codec, Magic, NewHeader, NewRecord, RecordSetWriter};
+use downspout::wire::Uuid;
 use downspout::{Error, ErrorKind, Retry};
 use serde_json::json;
 
 use super::lines::Line;
-use crate::cluster::Cluster;
+use crate::connect::Target;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -34,6 +35,9 @@ pub(super) struct Format {
 
 pub(super) struct Sender<'a> {
     cluster: Cluster,
+    target: Target,
+    /// From Produce 13 on topics go by their ids; asked for before the first batch.
+    topic_id: Option<Uuid>,
     /// For acks 0.
     unanswered: HashMap<BrokerAddress, Connection>,
     topic: &'a str,
@@ -68,10 +72,30 @@ impl Batch {
 }
 
 impl<'a> Sender<'a> {
-    pub(super) fn new(cluster: Cluster, topic: &'a str, format: Format, retries: u32, json: bool) -> Self {
+    pub(super) fn new(
+        cluster: Cluster,
+        target: Target,
+        topic: &'a str,
+        format: Format,
+        retries: u32,
+        json: bool,
+    ) -> Self {
         let output = Output::new(io::stdout().lock());
-        let (unanswered, queues) = Default::default();
-        Sender { cluster, unanswered, topic, format, queues, output, json, retries, tries: 0, refused: 0 }
+        let (topic_id, unanswered, queues, tries, refused) = Default::default();
+        Sender {
+            cluster,
+            target,
+            topic_id,
+            unanswered,
+            topic,
+            format,
+            queues,
+            output,
+            json,
+            retries,
+            tries,
+            refused,
+        }
     }
 
     /// Takes a record; it goes out with the next [`Sender::send`].
@@ -115,12 +139,23 @@ impl<'a> Sender<'a> {
         }
         tokio::time::sleep(Duration::from_millis(100 << self.tries.min(6))).await;
         self.tries += 1;
-        self.cluster.forget(self.topic);
+        self.topic_id = None;
+        // If it fails, so does the next try, which says why.
+        let _ = self.cluster.refresh().await;
         Ok(())
     }
 
     /// Sends one batch of each partition; gives an error that another try may mend.
     async fn round(&mut self) -> Result<Result<(), Error>, Failure> {
+        if self.topic_id.is_none() {
+            match self.cluster.metadata(&[self.topic]).await {
+                Ok(metadata) => {
+                    let id = metadata.topic(self.topic).and_then(|topic| topic.id);
+                    self.topic_id = Some(id.unwrap_or_default());
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
         let mut leaders: BTreeMap<i32, (BrokerInfo, Vec<i32>)> = BTreeMap::new();
         for partition in self.queues.keys() {
             match self.cluster.leader(self.topic, *partition).await {
@@ -131,7 +166,7 @@ impl<'a> Sender<'a> {
             }
         }
         for (leader, partitions) in leaders.into_values() {
-            match self.produce(&leader.address, &partitions).await? {
+            match self.produce(&leader, &partitions).await? {
                 Ok(answers) => {
                     for answer in answers {
                         if let Err(error) = self.answered(&answer)? {
@@ -148,11 +183,14 @@ impl<'a> Sender<'a> {
     /// Sends the first batch of each of these partitions to their leader.
     async fn produce(
         &mut self,
-        leader: &BrokerAddress,
+        leader: &BrokerInfo,
         partitions: &[i32],
     ) -> Result<Result<Vec<ProducedPartition>, Error>, Failure> {
-        let consumer = self.cluster.consumer(leader)?;
-        let topic_id = self.cluster.known(self.topic).and_then(|topic| topic.id).unwrap_or_default();
+        let consumer = match self.cluster.consumer(leader.id) {
+            Ok(consumer) => consumer,
+            Err(error) => return Ok(Err(error)),
+        };
+        let topic_id = self.topic_id.unwrap_or_default();
         // From 13 on topics go by their ids; zstd came with 7 (KIP-110).
         let newest = if topic_id.is_zero() { 12 } else { i16::MAX };
         let within = match self.format.magic {
@@ -187,7 +225,7 @@ impl<'a> Sender<'a> {
             ..ProduceRequest::default()
         };
         if self.format.acks == 0 {
-            let sent = match self.unanswered(leader, versions.source()).await {
+            let sent = match self.unanswered(&leader.address, versions.source()).await {
                 Ok(connection) => connection.request_without_answer(&request, version),
                 Err(error) => Err(error),
             };
@@ -218,7 +256,7 @@ impl<'a> Sender<'a> {
         if let Some(connection) = self.unanswered.get(leader).filter(|connection| !connection.is_closed()) {
             return Ok(connection.clone());
         }
-        let connection = self.cluster.target.dialer(source)?.dial(leader).await?;
+        let connection = self.target.dialer(source)?.dial(leader).await?;
         self.unanswered.insert(leader.clone(), connection.clone());
         Ok(connection)
     }
