@@ -38,3 +38,73 @@ async fn the_client_finds_out_what_every_release_speaks() {
         assert_eq!(found, own, "{release}");
     }
 }
+
+/// What twelve clients that wait for new records see, in the order in which they see it, while a
+/// schedule runs.
+async fn seen_under(seed: u64) -> Vec<String> {
+    let broker = Arc::new(EmbeddedBroker::builder().brokers(3).topic("t", 4).in_memory());
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let mut clients = tokio::task::JoinSet::new();
+    let start = tokio::time::Instant::now();
+    for client in 0..12usize {
+        let (broker, tell) = (broker.clone(), tell.clone());
+        clients.spawn(async move {
+            loop {
+                let say = |what: &str| drop(tell.send(format!("{:?} {client}: {what}", start.elapsed())));
+                let Ok(mut stream) = broker.connect_in_memory(&broker.addrs()[client % 3]) else {
+                    say("refused");
+                    tokio::time::sleep(Duration::from_millis(70)).await;
+                    continue;
+                };
+                let request = FetchRequest { max_wait_ms: 200, ..fetch(&[(client as i32 % 4, 0)], 100) };
+                let request = encode_request(&request, 12, client as i32, "test").unwrap();
+                while stream.write_all(&request).await.is_ok() {
+                    let answer = async {
+                        let mut frame = vec![0; stream.read_i32().await?.clamp(0, 1 << 20) as usize];
+                        stream.read_exact(&mut frame).await?;
+                        std::io::Result::Ok(frame)
+                    };
+                    match tokio::time::timeout(Duration::from_secs(1), answer).await {
+                        Ok(Ok(frame)) => say(&format!("{:08x}", crc32c::crc32c(&frame))),
+                        Ok(Err(error)) => say(&error.to_string()),
+                        Err(_) => {
+                            say("nothing");
+                            break;
+                        }
+                    }
+                    // Errors come at once: time has to pass.
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                }
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        });
+    }
+    let mut chaos = downspout::testing::Chaos::new(seed).losing_records();
+    for step in 0..300 {
+        broker.with(|cluster| {
+            chaos.step(cluster);
+            // The topic may be gone.
+            let _ = cluster.append("t", step % 4, &hex(F12));
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    clients.shutdown().await;
+    drop(tell);
+    let mut seen: Vec<String> = chaos.events().iter().map(ToString::to_string).collect();
+    while let Some(line) = told.recv().await {
+        seen.push(line);
+    }
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_of_one_seed_are_the_same_to_everybody() {
+    for seed in 0..4 {
+        let (first, second) = (seen_under(seed).await, seen_under(seed).await);
+        assert!(first.len() > 300, "{}", first.len());
+        let differs = first.iter().zip(&second).position(|(one, other)| one != other);
+        assert_eq!(differs.map(|at| (&first[at], &second[at])), None, "seed {seed}");
+        assert_eq!(first.len(), second.len());
+    }
+    assert_ne!(seen_under(1).await, seen_under(2).await);
+}
