@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::tries::{Tries, deadline, is_unknown, may_pass};
 use super::{Cluster, Picture, TopicState};
@@ -66,11 +66,12 @@ impl Cluster {
                 Err(error) if !may_pass(&error) => return Err(error),
                 Err(error) => why = error,
             }
-            let pause = Instant::now() + PAUSE.after(turn);
-            if pause >= deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left < PAUSE.first {
                 break;
             }
-            sleep_until(pause).await;
+            // The last looks are closer together: the time is used to its end.
+            sleep(PAUSE.after(turn).min(left / 2)).await;
         }
         Err(why)
     }
