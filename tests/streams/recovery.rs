@@ -131,6 +131,27 @@ async fn a_topic_that_vanishes_keeps_its_position_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_broker_that_has_just_started_and_knows_no_topics_yet_is_not_believed() {
+    let brokers = brokers(Release::V0_8_2);
+    append(&brokers, "t", 0, 10, 10);
+    let cluster = cluster(&brokers).await;
+    let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+    assert_eq!(read(&mut stream, 10).await, to(10));
+    let unknown = || Fault::error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    brokers.inject(unknown().on(ApiKey::METADATA).at_topic("t"));
+    brokers.inject(unknown().on(ApiKey::FETCH));
+    append(&brokers, "t", 0, 10, 10);
+    tokio::time::sleep(Duration::from_secs(2)).await; // of the paused clock
+    brokers.with(|core| core.clear_faults());
+    append(&brokers, "t", 0, 10, 10);
+    assert_eq!(
+        read(&mut stream, 20).await,
+        (10..30).collect::<Vec<_>>(),
+        "and no word of a topic that is gone"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn partitions_that_are_added_are_read_too() {
     let brokers = brokers(Release::V2_8);
     append(&brokers, "t", 0, 10, 10);

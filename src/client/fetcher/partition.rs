@@ -51,7 +51,8 @@ pub(super) struct Partition {
     pub(super) failures: u32,
     /// Since when nothing could be read, and whether that was reported.
     pub(super) stalled: Option<(Instant, bool)>,
-    pub(super) vanished: bool,
+    /// Since when the topic, or the partition, is missing, and whether that was reported.
+    pub(super) missing: Option<(Instant, bool)>,
     /// The open transaction that it stands before: first offset, since when, reported.
     pub(super) held_back: Option<(i64, Instant, bool)>,
 }
@@ -141,7 +142,7 @@ impl Partition {
             high_watermark: None,
             failures: 0,
             stalled: None,
-            vanished: false,
+            missing: None,
             held_back: None,
         }
     }

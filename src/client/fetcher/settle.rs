@@ -1,5 +1,7 @@
 //! What a partition does next: the answer to "nothing is under way for it".
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::asks::{Ask, Question, Told};
@@ -15,6 +17,10 @@ use crate::records::Isolation;
 
 /// Answers that can't be read, in a row, until that is an error.
 const PATIENCE: u32 = 3;
+
+/// How long a topic must be missing until that is said. A broker that has just started knows of no topics until its
+/// controller has told it of them (seen on 0.8.2.2 and 0.10.2.2), and says so to whoever asks.
+const VANISHED_AFTER: Duration = Duration::from_secs(3);
 
 impl Engine {
     /// Compares a partition with the picture of the cluster, and lets it go on if that changes
@@ -50,7 +56,9 @@ impl Engine {
             (None, new) => partition.topic_id = new,
             _ => {}
         }
-        if std::mem::take(&mut partition.vanished) && partition.recreated.is_none() {
+        if let Some((_, true)) = partition.missing.take()
+            && partition.recreated.is_none()
+        {
             partition.report(Recovered::Returned { position: partition.position.offset });
         }
         let Some(broker) = state.leader else {
@@ -85,7 +93,10 @@ impl Engine {
     /// The topic, or the partition, is not there.
     fn lose_topic(&mut self, key: Key) {
         let Some(partition) = self.partitions.get_mut(&key) else { return };
-        if !std::mem::replace(&mut partition.vanished, true) {
+        let now = Instant::now();
+        let (since, reported) = *partition.missing.get_or_insert((now, false));
+        if !reported && now - since >= VANISHED_AFTER {
+            partition.missing = Some((since, true));
             partition.report(Recovered::Vanished { position: partition.position.offset });
         }
         partition.leader = None;
