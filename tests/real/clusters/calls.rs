@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use downspout::Error;
 use downspout::client::{Cluster, GroupOffset};
 use downspout::records::NewRecord;
-use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::harness::{Kafka, Result};
+use crate::harness::{Release, Result};
 
+use super::reading::Reading;
 use super::workload::Acknowledged;
 
 /// A caller at work.
@@ -31,26 +31,41 @@ pub struct Called {
 impl Calls {
     /// Begins to write consecutive numbers to the partitions of a topic in turn, to ask for the ends of its log, and
     /// to commit positions for a group, one call after the other.
-    pub fn start(runtime: &Runtime, kafka: &Kafka, topic: &str, partitions: i32) -> Self {
+    pub fn start(reading: &Reading, release: &Release, topic: &str, partitions: i32) -> Self {
+        let forgetful = !release.since(&[0, 9]);
         let stop = Arc::new(AtomicBool::new(false));
-        let bootstrap: Vec<String> = kafka.bootstrap().split(',').map(str::to_owned).collect();
-        let (topic, shared) = (topic.to_owned(), Arc::clone(&stop));
-        let task = runtime.spawn(async move {
-            // A broker may wait so long for a follower that is frozen, and we for a leader that is.
-            let builder = Cluster::builder(&bootstrap).request_timeout(Duration::from_secs(3));
-            let cluster = builder.connect().await.map_err(|e| e.to_string())?;
-            call(&cluster, &topic, partitions, &shared).await
-        });
+        let (topic, shared, cluster) = (topic.to_owned(), Arc::clone(&stop), reading.cluster.clone());
+        let task = reading
+            .runtime
+            .spawn(async move { call(&cluster, &topic, partitions, forgetful, &shared).await });
         Self { stop, task }
     }
 
-    pub fn stop(self, runtime: &Runtime) -> Result<Called> {
+    pub fn stop(self, reading: &Reading) -> Result<Called> {
         self.stop.store(true, Ordering::Relaxed);
-        runtime.block_on(self.task).map_err(|e| e.to_string())?
+        reading.runtime.block_on(self.task).map_err(|e| e.to_string())?
     }
 }
 
-async fn call(cluster: &Cluster, topic: &str, partitions: i32, stop: &AtomicBool) -> Result<Called> {
+impl Called {
+    /// For a person to read.
+    pub fn summary(&self) -> String {
+        let (time, call) = &self.slowest;
+        let produced = self.acknowledged.len();
+        format!(
+            "{produced} calls of produce, {} commits, the slowest call {call} in {time:.1?}",
+            self.commits
+        )
+    }
+}
+
+async fn call(
+    cluster: &Cluster,
+    topic: &str,
+    partitions: i32,
+    forgetful: bool,
+    stop: &AtomicBool,
+) -> Result<Called> {
     let mut called =
         Called { acknowledged: Vec::new(), commits: 0, slowest: (Duration::ZERO, String::new()) };
     let mut slowest = (Duration::ZERO, String::new());
@@ -91,11 +106,20 @@ async fn call(cluster: &Cluster, topic: &str, partitions: i32, stop: &AtomicBool
         called.commits = position;
         done("commit_offsets");
 
-        let found =
-            cluster.fetch_offsets("callers", &[(topic, 0)]).await.map_err(|e| fail("fetch_offsets", e))?;
-        let [found] = &found[..] else { return Err(format!("fetch_offsets: {found:?}")) };
-        if found.offset != Some(position) {
-            return Err(format!("committed {position}, and the group has {found:?}"));
+        let asked = Instant::now();
+        loop {
+            let found = cluster.fetch_offsets("callers", &[(topic, 0)]).await;
+            let found = found.map_err(|e| fail("fetch_offsets", e))?;
+            let [found] = &found[..] else { return Err(format!("fetch_offsets: {found:?}")) };
+            // A coordinator of 0.8.2 says "none" until it has begun to load what it is in charge of since now.
+            if found.offset.is_none() && forgetful && asked.elapsed() < Duration::from_secs(20) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+            if found.offset != Some(position) {
+                return Err(format!("committed {position}, and the group has {found:?}"));
+            }
+            break;
         }
         done("fetch_offsets");
     }

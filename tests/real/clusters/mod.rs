@@ -5,12 +5,19 @@
 mod calls;
 mod faults;
 mod final_log;
+mod following;
+mod log_start;
+mod reading;
 mod survival;
+mod topics;
+mod unclean;
+mod upgrade;
 mod workload;
 
+use std::ops::Range;
 use std::time::Duration;
 
-use crate::harness::{Driver, Kafka, Mode, Options, Prepared, Release, Result, wait_for};
+use crate::harness::{Driver, Kafka, Mode, Options, Prepared, Release, Result, Send, wait_for};
 use crate::stage::left_out;
 
 /// The settings of §11 of the notes on real brokers: a dead broker is found out in two seconds.
@@ -46,4 +53,25 @@ fn wait_in_sync(admin: &mut Driver, topic: &str, partitions: i32, replicas: usiz
         Ok(last.iter().all(|&count| count == replicas).then_some(()))
     })
     .map_err(|e| format!("{e}; there are {last:?}"))
+}
+
+/// Writes numbers as text, and returns when all replicas in sync have them.
+fn send_numbers(driver: &mut Driver, topic: &str, partition: i32, numbers: Range<u64>) -> Result<()> {
+    send(driver, topic, partition, numbers, 0)
+}
+
+/// The same with blanks behind them, so that a segment of 16 KiB holds about 70.
+fn send_padded(driver: &mut Driver, topic: &str, partition: i32, numbers: Range<u64>) -> Result<()> {
+    send(driver, topic, partition, numbers, 200)
+}
+
+fn send(driver: &mut Driver, topic: &str, partition: i32, numbers: Range<u64>, width: usize) -> Result<()> {
+    let records = numbers.map(|number| Send {
+        partition,
+        value: Some(format!("{number:<width$}").into_bytes()),
+        ..Send::default()
+    });
+    driver.producer("one", &["acks=all"])?;
+    driver.send("one", topic, &records.collect::<Vec<_>>())?;
+    driver.close("one")
 }
