@@ -240,7 +240,9 @@ impl Core {
 
     /// The ids of a group's members.
     pub fn members(&self, group: &str) -> Vec<String> {
-        self.state.groups.get(group).map(|group| group.members.keys().cloned().collect()).unwrap_or_default()
+        let classic = self.state.groups.get(group).into_iter().flat_map(|group| group.members.keys());
+        let modern = self.state.modern_groups.get(group).into_iter().flat_map(|group| group.members.keys());
+        classic.chain(modern).cloned().collect()
     }
 
     /// The position that a group has committed, wherever it is kept.

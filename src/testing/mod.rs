@@ -32,8 +32,8 @@
 //! Everything of a run in memory is the same in every run: nothing depends on a hash map's order, a
 //! random number or the machine's clock.
 //!
-//! Not built in: transactions by request (markers can be stored), groups whose broker assigns
-//! (KIP-848), what administers a cluster (`with` does that here), TLS and SASL. A release advertises its APIs as it really does; asking for one that is
+//! Not built in: transactions by request (markers can be stored), what administers a cluster (`with`
+//! does that here), TLS and SASL. A release advertises its APIs as it really does; asking for one that is
 //! not built in closes the connection.
 
 mod action;
@@ -50,6 +50,7 @@ mod entry;
 mod fault;
 mod groups;
 mod log;
+mod modern_groups;
 mod producers;
 mod random;
 mod release;

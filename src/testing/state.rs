@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Release;
 use super::groups::Group;
 use super::log::Log;
+use super::modern_groups::ModernGroup;
 use super::sessions::Sessions;
 use crate::protocol::{ApiKey, ErrorCode, Versions};
 use crate::wire::Uuid;
@@ -142,6 +143,7 @@ pub(crate) struct State {
     /// What OffsetCommit 0 stored: real brokers keep that in ZooKeeper.
     pub(crate) committed_in_zookeeper: BTreeMap<CommitKey, Committed>,
     pub(crate) groups: BTreeMap<String, Group>,
+    pub(crate) modern_groups: BTreeMap<String, ModernGroup>,
     /// The broker that coordinates all groups; `None` for the first one that is up.
     pub(crate) chosen_coordinator: Option<i32>,
     pub(crate) next_producer_id: i64,
@@ -176,6 +178,7 @@ impl State {
             committed: BTreeMap::new(),
             committed_in_zookeeper: BTreeMap::new(),
             groups: BTreeMap::new(),
+            modern_groups: BTreeMap::new(),
             chosen_coordinator: None,
             next_producer_id: 1_000,
             transactional: BTreeMap::new(),

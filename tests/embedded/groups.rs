@@ -182,3 +182,38 @@ fn what_does_not_fit_the_group_is_refused() {
         assert_eq!(read::<JoinGroupRequest>(&reaction, 2).error_code, ErrorCode(code));
     }
 }
+
+#[test]
+fn kip_848_the_broker_assigns_and_nobody_gets_what_another_still_holds() {
+    let mut cluster = Direct::new(Release::V4_4, |_| {});
+    let at = cluster.connect(1);
+    let id = cluster.ask(at, 12, metadata_of("t")).topics[0].topic_id;
+    let mut beat = |member: &str, epoch, owned: Option<&[i32]>| {
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: "g".to_owned(),
+            member_id: member.to_owned(),
+            member_epoch: epoch,
+            subscribed_topic_names: Some(vec!["t".to_owned()]),
+            topic_partitions: owned
+                .map(|owned| vec![TopicPartitions { topic_id: id, partitions: owned.to_vec() }]),
+            ..Default::default()
+        };
+        let answer = cluster.ask(at, 1, request);
+        let all =
+            |it: TargetAssignment| it.topic_partitions.into_iter().flat_map(|it| it.partitions).collect();
+        (answer.error_code.0, answer.member_epoch, answer.assignment.map(all))
+    };
+    let nothing = || Some(Vec::<i32>::new());
+    assert_eq!(beat("a", 0, Some(&[])), (0, 1, Some(vec![0, 1])));
+    assert_eq!(beat("a", 1, Some(&[0, 1])), (0, 1, None));
+    assert_eq!(beat("b", 0, Some(&[])), (0, 2, nothing()));
+    // The first one is to give partition 1 up, and has it until it says otherwise.
+    assert_eq!(beat("a", 1, None), (0, 1, Some(vec![0])));
+    assert_eq!(beat("b", 2, Some(&[])), (0, 2, None));
+    assert_eq!(beat("a", 1, Some(&[0])), (0, 2, Some(vec![0])));
+    assert_eq!(beat("b", 2, Some(&[])), (0, 2, Some(vec![1])));
+    assert_eq!(beat("b", 1, None).0, 110);
+    assert_eq!(beat("c", 5, None).0, 25);
+    assert_eq!(beat("b", -1, None), (0, -1, None));
+    assert_eq!(beat("a", 2, None), (0, 3, Some(vec![0, 1])));
+}

@@ -112,14 +112,17 @@ impl Tools {
         if output.status.success() { Ok(()) } else { Err(format!("console producer: {said}")) }
     }
 
-    fn consume(&self, address: &str, count: usize) -> Result<Vec<String>> {
+    fn consume(&self, address: &str, count: usize, more: &[&str]) -> Result<Vec<String>> {
         let mut args = self.release.console_consumer_source(address, "");
         let count = count.to_string();
         args.extend(["--topic", TOPIC, "--from-beginning", "--max-messages", &count].map(str::to_owned));
+        args.extend(more.iter().map(|&word| word.to_owned()));
         let main = self.release.console_consumer();
         let printed = self.java.run(self.dir(), main, &args, Duration::from_secs(60))?;
         let printed = String::from_utf8(printed).map_err(|error| error.to_string())?;
-        let lines = printed.lines().filter(|line| !line.starts_with("Consumed "));
+        // Old ones add how many they have seen, new ones that an option has a new name.
+        let talk = |line: &str| line.starts_with("Consumed ") || line.starts_with("Option --");
+        let lines = printed.lines().filter(|line| !talk(line));
         Ok(lines.map(str::to_owned).collect())
     }
 }
@@ -138,8 +141,14 @@ fn round_trip(tools: &Tools, version: &str, wanted: &[&'static str]) -> Result<(
     }
     // The consumers of 0.8 need a ZooKeeper.
     if tools.release.since(&[0, 9]) {
-        let shown = tools.consume(broker.addr(), written.len())?;
+        let shown = tools.consume(broker.addr(), written.len(), &[])?;
         same(&format!("on {version}, as its consumer shows it"), &written, &shown)?;
+    }
+    // KIP-848: a group whose members the broker assigns.
+    if tools.release.since(&[4]) && version.starts_with('4') {
+        let protocol = ["--consumer-property", "group.protocol=consumer"];
+        let shown = tools.consume(broker.addr(), written.len(), &protocol)?;
+        same(&format!("on {version}, in a group of the consumer protocol"), &written, &shown)?;
     }
     Ok(())
 }

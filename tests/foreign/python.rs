@@ -33,6 +33,12 @@ fn librdkafka_reads_back_what_it_wrote() {
 
 #[test]
 #[ignore = "with tests/run --all"]
+fn kip_848_librdkafka_in_a_group_that_the_broker_assigns() {
+    ["4.0", "4.4"].iter().for_each(|release| check_with("confluent_client", release, "consumer"));
+}
+
+#[test]
+#[ignore = "with tests/run --all"]
 fn librdkafka_on_other_releases() {
     let releases = ["0.10.0", "0.10.2", "0.11", "1.1", "2.1", "2.8", "3.9"];
     releases.iter().for_each(|release| check("confluent_client", release));
@@ -41,6 +47,11 @@ fn librdkafka_on_other_releases() {
 /// The script writes ten records in each codec, reads all of them as a member of a group, and fails if
 /// they differ.
 fn check(script: &str, release: &str) {
+    check_with(script, release, "");
+}
+
+/// As `check`, in a group of this protocol.
+fn check_with(script: &str, release: &str, protocol: &str) {
     let python = match environment() {
         Ok(python) => python,
         Err(why) => return left_out(&format!("{script} on {release}"), &why),
@@ -52,7 +63,13 @@ fn check(script: &str, release: &str) {
         _ => vec!["none", "gzip", "snappy", "lz4", "zstd"],
     };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/foreign/python/{script}.py"));
-    let output = Command::new(python).arg(path).arg(broker.addr()).args(&known).output().unwrap();
+    let output = Command::new(python)
+        .env("GROUP_PROTOCOL", protocol)
+        .arg(path)
+        .arg(broker.addr())
+        .args(&known)
+        .output()
+        .unwrap();
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{script} on {release}: {said}");

@@ -1,4 +1,4 @@
-//! Groups with members: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups.
+//! Groups with members: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, ListGroups.
 
 use std::time::Duration;
 
@@ -166,6 +166,53 @@ pub(super) fn leave(state: &mut State, call: Call<'_>, request: LeaveGroupReques
     found.tick(call.now);
     state.changes += 1;
     answer
+}
+
+/// How often members of the consumer protocol are to say that they are alive, in ms: more often than
+/// with real brokers, where nothing moves for 5 s.
+const HEARTBEAT_MS: i32 = 500;
+
+pub(super) fn consumer_heartbeat(
+    state: &mut State,
+    call: Call<'_>,
+    request: ConsumerGroupHeartbeatRequest,
+) -> ConsumerGroupHeartbeatResponse {
+    let refusal = |error_code| ConsumerGroupHeartbeatResponse { error_code, ..Default::default() };
+    if let Some(code) = call.injected.only().or(state.check_coordinator(call.node).err()) {
+        return refusal(code);
+    }
+    // librdkafka sends an empty pattern for none. Others would need a library for them.
+    let has_pattern = request.subscribed_topic_regex.as_ref().is_some_and(|pattern| !pattern.is_empty());
+    if request.group_id.is_empty() || has_pattern {
+        return refusal(ErrorCode::INVALID_REQUEST);
+    }
+    let topics = &state.topics;
+    let partitions = |name: &str| {
+        let found = topics.get(name);
+        let each =
+            found.into_iter().flat_map(|topic| (0..topic.partitions.len()).map(|it| (topic.id, it as i32)));
+        each.collect()
+    };
+    let group = state.modern_groups.entry(request.group_id.clone()).or_default();
+    match group.heartbeat(&request, call.now, partitions) {
+        Err(code) => refusal(code),
+        Ok(told) => ConsumerGroupHeartbeatResponse {
+            member_id: Some(told.member),
+            member_epoch: told.epoch,
+            heartbeat_interval_ms: HEARTBEAT_MS,
+            assignment: told.assigned.map(|assigned| {
+                let mut topic_partitions: Vec<TopicPartitions> = Vec::new();
+                for (topic_id, partition) in assigned {
+                    match topic_partitions.last_mut() {
+                        Some(last) if last.topic_id == topic_id => last.partitions.push(partition),
+                        _ => topic_partitions.push(TopicPartitions { topic_id, partitions: vec![partition] }),
+                    }
+                }
+                TargetAssignment { topic_partitions }
+            }),
+            ..Default::default()
+        },
+    }
 }
 
 /// Groups that have members, or offsets.

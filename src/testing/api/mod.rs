@@ -124,6 +124,9 @@ pub(crate) fn carry_out(
             }
         }
         ApiKey::HEARTBEAT => answer!(p::HeartbeatRequest, groups::heartbeat),
+        ApiKey::CONSUMER_GROUP_HEARTBEAT => {
+            answer!(p::ConsumerGroupHeartbeatRequest, groups::consumer_heartbeat)
+        }
         ApiKey::LEAVE_GROUP => answer!(p::LeaveGroupRequest, groups::leave),
         ApiKey::JOIN_GROUP => {
             let request = decode::<p::JoinGroupRequest>(header, frame, version)?;

@@ -75,6 +75,10 @@ fn may_commit(state: &mut State, call: Call<'_>, request: &OffsetCommitRequest) 
         return Err(ErrorCode::INVALID_GROUP_ID);
     }
     let generation = request.generation_id_or_member_epoch;
+    if let Some(group) = state.modern_groups.get(&request.group_id).filter(|group| !group.members.is_empty())
+    {
+        return group.check(&request.member_id, generation);
+    }
     let Some(group) = state.groups.get_mut(&request.group_id) else {
         return if generation >= 0 { Err(ErrorCode::UNKNOWN_MEMBER_ID) } else { Ok(()) };
     };

@@ -22,7 +22,7 @@ macro_rules! throttled {
 }
 
 throttled! {
-    ApiVersionsResponse FetchResponse FindCoordinatorResponse HeartbeatResponse InitProducerIdResponse
+    ApiVersionsResponse ConsumerGroupHeartbeatResponse FetchResponse FindCoordinatorResponse HeartbeatResponse InitProducerIdResponse
     JoinGroupResponse LeaveGroupResponse ListGroupsResponse ListOffsetsResponse MetadataResponse
     OffsetCommitResponse OffsetFetchResponse OffsetForLeaderEpochResponse ProduceResponse SyncGroupResponse
 }

@@ -1,5 +1,6 @@
 """Writes with confluent-kafka (librdkafka) in every codec, and reads it back as a member of a group."""
 
+import os
 import sys
 
 from confluent_kafka import Consumer, Producer
@@ -16,14 +17,15 @@ for codec in codecs:
     if left:
         sys.exit("%d records in %s were not acknowledged" % (left, codec))
 
-consumer = Consumer(
-    {
-        "bootstrap.servers": address,
-        "group.id": "readers",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-    }
-)
+settings = {
+    "bootstrap.servers": address,
+    "group.id": "readers",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+}
+if os.environ.get("GROUP_PROTOCOL"):
+    settings["group.protocol"] = os.environ["GROUP_PROTOCOL"]
+consumer = Consumer(settings)
 consumer.subscribe(["python"])
 read = []
 for _ in range(200):
