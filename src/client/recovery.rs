@@ -29,6 +29,26 @@ pub struct LogBounds {
     pub end: i64,
 }
 
+/// Both ends, with the epochs of the leaders that wrote what stands there, where they are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) start: Position,
+    pub(crate) end: Position,
+}
+
+impl Ends {
+    fn log(&self) -> LogBounds {
+        LogBounds { start: self.start.offset, end: self.end.offset }
+    }
+
+    fn at(&self, offset: i64) -> Position {
+        [self.end, self.start]
+            .into_iter()
+            .find(|end| end.offset == offset)
+            .unwrap_or(Position { offset, epoch: None })
+    }
+}
+
 /// Why a position is not valid any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -166,7 +186,7 @@ pub(crate) enum Step {
     /// The position is in range after all: wait a little, then fetch it again.
     Again,
     /// Go on there, and say so first.
-    Resume(i64, Recovered),
+    Resume(Position, Recovered),
     /// Go on there; nothing happened that anyone need know.
     Continue(i64),
     /// Fail; the position stays.
@@ -245,12 +265,13 @@ impl Recovery {
         Some(Step::EpochEnd(epoch))
     }
 
-    /// Where the epoch asked about ended in the leader's log; `None` if it cannot tell.
-    pub(crate) fn epoch_end(&mut self, at: &Position, end: Option<i64>, refused: bool) -> Step {
+    /// Where the epoch asked about, or the last one before it, ended in the leader's log; `None` if it
+    /// cannot tell.
+    pub(crate) fn epoch_end(&mut self, at: &Position, end: Option<Position>, refused: bool) -> Step {
         match end {
-            Some(end) if end < at.offset => {
+            Some(end) if end.offset < at.offset => {
                 self.accepted();
-                Step::Resume(end, Recovered::Truncated { position: at.offset, diverged_at: end })
+                Step::Resume(end, Recovered::Truncated { position: at.offset, diverged_at: end.offset })
             }
             // The log is whole, so the position lies below its start; or the leader can't tell.
             _ if refused => self.ask_bounds(),
@@ -265,10 +286,11 @@ impl Recovery {
     pub(crate) fn bounds(
         &mut self,
         at: &Position,
-        log: LogBounds,
+        ends: Ends,
         policy: &ResetPolicy,
         place: (&str, i32),
     ) -> Step {
+        let log = ends.log();
         let why = if at.offset < log.start {
             OutOfRange::BelowStart { log }
         } else if at.offset > log.end {
@@ -283,7 +305,7 @@ impl Recovery {
             OutOfRange::AboveEnd { log }
         };
         self.accepted();
-        decide(at, why, policy, place)
+        decide(at, ends, why, policy, place)
     }
 
     /// The topic has another id: it is a new one.
@@ -291,24 +313,30 @@ impl Recovery {
         &mut self,
         at: &Position,
         ids: (Uuid, Uuid),
-        log: LogBounds,
+        ends: Ends,
         policy: &ResetPolicy,
         place: (&str, i32),
     ) -> Step {
         self.accepted();
-        decide(at, OutOfRange::Recreated { old: ids.0, new: ids.1, log }, policy, place)
+        decide(at, ends, OutOfRange::Recreated { old: ids.0, new: ids.1, log: ends.log() }, policy, place)
     }
 }
 
-fn decide(at: &Position, why: OutOfRange, policy: &ResetPolicy, (topic, partition): (&str, i32)) -> Step {
-    let log = why.log();
+fn decide(
+    at: &Position,
+    ends: Ends,
+    why: OutOfRange,
+    policy: &ResetPolicy,
+    (topic, partition): (&str, i32),
+) -> Step {
+    let log = ends.log();
     let to = match policy.decide(topic, partition, at.offset, &why) {
         Reset::Fail => return Step::Fail(why),
         Reset::Earliest => log.start,
         Reset::Latest => log.end,
         Reset::To(offset) => offset.clamp(log.start, log.end.max(log.start)),
     };
-    Step::Resume(to, Recovered::OutOfRange { position: at.offset, resumed_at: to, why })
+    Step::Resume(ends.at(to), Recovered::OutOfRange { position: at.offset, resumed_at: to, why })
 }
 
 #[cfg(test)]
@@ -323,6 +351,10 @@ mod tests {
 
     fn log(start: i64, end: i64) -> LogBounds {
         LogBounds { start, end }
+    }
+
+    fn ends(start: i64, end: i64) -> Ends {
+        Ends { start: at(start, Some(1)), end: at(end, Some(8)) }
     }
 
     #[test]
@@ -358,11 +390,12 @@ mod tests {
         recovery.refused(&here, false, true);
         assert_eq!(recovery.refused(&here, false, true), Step::EpochEnd(3));
         let event = Recovered::Truncated { position: 100, diverged_at: 60 };
-        assert_eq!(recovery.epoch_end(&here, Some(60), true), Step::Resume(60, event));
+        let parted = at(60, Some(2));
+        assert_eq!(recovery.epoch_end(&here, Some(parted), true), Step::Resume(parted, event));
         assert!(recovery.is_calm());
         // Without a refusal, after a change of leaders: the same.
         assert_eq!(recovery.leader_changed(&here, true), Some(Step::EpochEnd(3)));
-        assert_eq!(recovery.epoch_end(&here, Some(100), false), Step::Continue(100));
+        assert_eq!(recovery.epoch_end(&here, Some(at(100, Some(3))), false), Step::Continue(100));
         assert_eq!(recovery.leader_changed(&at(100, None), true), None);
     }
 
@@ -393,11 +426,11 @@ mod tests {
         ];
         for (policy, offset, resumed, lost, repeated) in table {
             let why = if offset < 50 { below } else { above };
-            let step = Recovery::default().bounds(&at(offset, None), why.log(), &policy, PLACE);
+            let step = Recovery::default().bounds(&at(offset, None), ends(50, 80), &policy, PLACE);
             match (resumed, step) {
                 (None, Step::Fail(found)) => assert_eq!(found, why),
                 (Some(resumed), Step::Resume(to, event)) => {
-                    assert_eq!(to, resumed, "{policy:?} {offset}");
+                    assert_eq!(to.offset, resumed, "{policy:?} {offset}");
                     assert_eq!((event.lost(), event.repeated()), (lost, repeated), "{policy:?} {offset}");
                 }
                 (_, step) => panic!("{policy:?} {offset}: {step:?}"),
@@ -409,14 +442,14 @@ mod tests {
     fn both_ends_are_in_range_and_contradictions_end() {
         let mut recovery = Recovery::default();
         for offset in [50, 80] {
-            let step = recovery.bounds(&at(offset, None), log(50, 80), &ResetPolicy::Fail, PLACE);
+            let step = recovery.bounds(&at(offset, None), ends(50, 80), &ResetPolicy::Fail, PLACE);
             assert_eq!(step, Step::Again);
         }
         let mut turns = 0;
         let failed = loop {
             turns += 1;
             recovery.refused(&at(60, None), false, false);
-            match recovery.bounds(&at(60, None), log(50, 80), &ResetPolicy::Fail, PLACE) {
+            match recovery.bounds(&at(60, None), ends(50, 80), &ResetPolicy::Fail, PLACE) {
                 Step::Again => assert!(turns < 20),
                 step => break step,
             }
@@ -427,10 +460,17 @@ mod tests {
     #[test]
     fn case_56_a_new_id_is_a_new_topic() {
         let ids = (Uuid([1; 16]), Uuid([2; 16]));
-        let fail = Recovery::default().recreated(&at(5, Some(9)), ids, log(0, 80), &ResetPolicy::Fail, PLACE);
+        let fail =
+            Recovery::default().recreated(&at(5, Some(9)), ids, ends(0, 80), &ResetPolicy::Fail, PLACE);
         assert!(matches!(fail, Step::Fail(OutOfRange::Recreated { .. })), "also where the offset exists");
         let near =
-            Recovery::default().recreated(&at(5, Some(9)), ids, log(0, 80), &ResetPolicy::Nearest, PLACE);
-        assert!(matches!(near, Step::Resume(0, Recovered::OutOfRange { position: 5, resumed_at: 0, .. })));
+            Recovery::default().recreated(&at(5, Some(9)), ids, ends(0, 80), &ResetPolicy::Nearest, PLACE);
+        assert!(matches!(
+            near,
+            Step::Resume(
+                Position { offset: 0, epoch: Some(1) },
+                Recovered::OutOfRange { position: 5, resumed_at: 0, .. }
+            )
+        ));
     }
 }

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
@@ -26,9 +27,29 @@ impl Backoff {
         }
         let doubled = self.first.saturating_mul(1u32.checked_shl(failures - 1).unwrap_or(u32::MAX));
         let wait = doubled.min(self.longest);
-        // Every `RandomState` has keys of its own: chance enough, without a crate for it.
-        let chance = RandomState::new().build_hasher().finish() % 401;
+        let chance = chance() % 401;
         wait.mul_f64(0.8 + chance as f64 / 1000.0)
+    }
+}
+
+thread_local! {
+    static FIXED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Makes chance on this thread the same in each run: for simulations, on a runtime of one thread.
+#[cfg(feature = "testing")]
+pub(crate) fn fix_chance(seed: u64) {
+    FIXED.set(Some(seed));
+}
+
+fn chance() -> u64 {
+    match FIXED.get() {
+        Some(seed) => {
+            FIXED.set(Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)));
+            seed >> 33
+        }
+        // Every `RandomState` has keys of its own: chance enough, without a crate for it.
+        None => RandomState::new().build_hasher().finish(),
     }
 }
 

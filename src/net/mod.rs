@@ -23,6 +23,8 @@ mod throttle;
 mod versions;
 
 pub use backoff::Backoff;
+#[cfg(feature = "testing")]
+pub(crate) use backoff::fix_chance;
 pub use connection::{Answer, Connection, ConnectionOptions, RawAnswer, RequestOptions};
 pub use connector::{BoxFuture, BrokerAddress, ByteStream, ConnectWith, Connector, TcpConnector};
 pub use dialer::Dialer;

@@ -64,7 +64,11 @@ const LONGEST: u64 = 20;
 impl Chaos {
     /// The schedule of this seed: trouble with brokers, leaders, connections and answers, all of which
     /// a client can bear without missing a record.
+    ///
+    /// What a client on this thread leaves to chance, the jitter of its back-offs, follows the seed from
+    /// now on too.
     pub fn new(seed: u64) -> Self {
+        crate::net::fix_chance(seed);
         Chaos {
             random: Random::new(seed),
             loses_records: false,

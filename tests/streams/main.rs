@@ -5,6 +5,7 @@
 
 mod reading;
 mod recovery;
+mod simulation;
 
 use std::sync::Arc;
 use std::time::Duration;

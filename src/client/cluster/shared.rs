@@ -22,6 +22,9 @@ use crate::protocol::ErrorCode;
 
 /// Between reads of the metadata, while nothing changes.
 const BETWEEN_READS: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(1) };
+/// Between reads that begin at the bootstrap addresses anew, each time in vain.
+const BETWEEN_RESTARTS: Backoff =
+    Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -138,7 +141,7 @@ impl Shared {
 
     async fn read(&self, reading: &mut Reading, selection: BTreeSet<String>) -> Result<Arc<Picture>> {
         // After a quiet time, what was in vain then says nothing about now.
-        if reading.not_before + BETWEEN_READS.longest < Instant::now() {
+        if reading.not_before + BETWEEN_RESTARTS.longest < Instant::now() {
             reading.in_vain = 0;
         }
         // Set before the answer, in case the future is dropped.
@@ -178,7 +181,9 @@ impl Shared {
         };
         let this_read = self.ended_reads.fetch_add(1, Ordering::AcqRel) + 1;
         reading.failed = result.as_ref().err().map(|why| (this_read, why.clone()));
-        reading.not_before = Instant::now() + BETWEEN_READS.after(reading.in_vain);
+        let restarts_in_vain = result.is_err() && reading.restarted_at.is_some_and(|at| at >= began);
+        let pauses = if restarts_in_vain { BETWEEN_RESTARTS } else { BETWEEN_READS };
+        reading.not_before = Instant::now() + pauses.after(reading.in_vain);
         if let TopicSelection::Named(selection) = topics {
             reading.asked = selection;
         }

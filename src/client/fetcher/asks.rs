@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::budget::Key;
 use super::request::choose;
 use crate::client::cluster::Shared;
-use crate::client::recovery::LogBounds;
+use crate::client::recovery::{Ends, Position};
 use crate::client::stream::StartOffset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::net::{Connection, RequestOptions};
@@ -47,12 +47,13 @@ pub(super) enum Question {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     Start {
-        at: i64,
+        at: Position,
         end: Option<i64>,
     },
-    Bounds(LogBounds),
-    /// `None` if the broker can't say.
-    EpochEnd(Option<i64>),
+    Bounds(Ends),
+    /// The epoch asked about, or the last one before it, and where it ended; `None` if the broker can't
+    /// say.
+    EpochEnd(Option<Position>),
     Producer(Option<i64>),
 }
 
@@ -63,7 +64,7 @@ const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 /// What stands for "all segments are newer than that time", where version 0 says nothing; later
 /// versions say nothing where all records are older.
-const ALL_LATER: Option<i64> = Some(i64::MIN);
+const ALL_LATER: Option<Position> = Some(Position { offset: i64::MIN, epoch: None });
 
 /// Asks one broker; every question gets an answer or an error.
 pub(super) async fn ask(shared: Arc<Shared>, broker: i32, asks: Vec<Ask>) -> Answers {
@@ -95,8 +96,9 @@ struct Teller {
     connection: Connection,
 }
 
-/// What one ListOffsets says about a partition: an offset, or none.
-type Listed = BTreeMap<Key, Result<Option<i64>>>;
+/// What one ListOffsets says about a partition: an offset, with its epoch where the version has it; or
+/// none.
+type Listed = BTreeMap<Key, Result<Option<Position>>>;
 
 impl Teller {
     fn choose<R: Request>(&self, allowed: Versions) -> Result<i16> {
@@ -192,8 +194,14 @@ impl Teller {
                 Some(found) if found.error_code.is_err() => {
                     Err(ErrorKind::Broker { code: found.error_code, message: None })
                 }
-                Some(found) if version == 0 => Ok(found.old_style_offsets.first().copied().or(ALL_LATER)),
-                Some(found) => Ok(Some(found.offset).filter(|offset| *offset >= 0)),
+                Some(found) if version == 0 => {
+                    let first = found.old_style_offsets.first();
+                    Ok(first.map(|&offset| Position { offset, epoch: None }).or(ALL_LATER))
+                }
+                Some(found) => {
+                    let epoch = Some(found.leader_epoch).filter(|epoch| *epoch >= 0);
+                    Ok((found.offset >= 0).then_some(Position { offset: found.offset, epoch }))
+                }
             };
             let told = told.map_err(|kind| {
                 Error::new(kind)
@@ -260,7 +268,9 @@ impl Teller {
                 .find(|found| found.partition == ask.partition);
             let kind = match found {
                 Some(found) if !found.error_code.is_err() => {
-                    return Ok(Told::EpochEnd(Some(found.end_offset).filter(|end| *end >= 0)));
+                    let epoch = Some(found.leader_epoch).filter(|epoch| *epoch >= 0);
+                    let end = Position { offset: found.end_offset, epoch };
+                    return Ok(Told::EpochEnd((found.end_offset >= 0).then_some(end)));
                 }
                 // Brokers before 2.3 tell only other brokers, if they ask who is asking.
                 Some(found) if !found.error_code.retriable() => return Ok(Told::EpochEnd(None)),
@@ -330,28 +340,30 @@ impl Ask {
 
     fn understand(&self, start: &Listed, end: &Listed, by_time: &Listed) -> Result<Told> {
         let of = |listed: &Listed| match listed.get(&self.key) {
-            Some(Ok(Some(offset))) => Ok(*offset),
+            Some(Ok(Some(found))) => Ok(*found),
             Some(Err(why)) => Err(why.clone()),
             _ => Err(Error::new(ErrorKind::Incomplete("an offset"))),
         };
         let Question::Start { at, end: to_end } = self.question else {
-            return Ok(Told::Bounds(LogBounds { start: of(start)?, end: of(end)? }));
+            return Ok(Told::Bounds(Ends { start: of(start)?, end: of(end)? }));
         };
         let at = match at {
-            StartOffset::At(offset) => offset,
+            StartOffset::At(offset) => Position { offset, epoch: None },
             StartOffset::Earliest => of(start)?,
             StartOffset::Latest => of(end)?,
             StartOffset::Tail(count) => {
-                of(end)?.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)).max(of(start)?)
+                let (start, end) = (of(start)?, of(end)?);
+                let offset = end.offset.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX));
+                if offset <= start.offset { start } else { Position { offset, epoch: None } }
             }
             StartOffset::Timestamp(_) => match by_time.get(&self.key) {
                 Some(Ok(found)) if *found == ALL_LATER => of(start)?,
-                Some(Ok(Some(offset))) => *offset,
+                Some(Ok(Some(found))) => *found,
                 Some(Err(why)) => return Err(why.clone()),
                 _ => of(end)?,
             },
         };
-        let end = if to_end { Some(of(end)?) } else { None };
+        let end = if to_end { Some(of(end)?.offset) } else { None };
         Ok(Told::Start { at, end })
     }
 }

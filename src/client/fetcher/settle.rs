@@ -15,8 +15,8 @@ use crate::client::stream::{Recovered, StartOffset};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::records::Isolation;
 
-/// Answers that can't be read, in a row, until that is an error.
-const PATIENCE: u32 = 3;
+/// For how long answers that can't be read are put down to chance.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a topic must be missing until that is said. A broker that has just started knows of no topics until its
 /// controller has told it of them (seen on 0.8.2.2 and 0.10.2.2), and says so to whoever asks.
@@ -233,9 +233,12 @@ impl Engine {
         }
         let retry = why.retry();
         tracing::debug!(error = %partition.place(why.clone()), ?retry, "cannot read");
-        // An answer that can't be read is an error once it has come several times.
-        let damaged = matches!(why.kind(), ErrorKind::Decode(_) | ErrorKind::FrameSize { .. });
-        let patient = damaged && partition.failures < PATIENCE;
+        // Answers that can't be read are an error once nothing else has come for a while.
+        let unreadable = matches!(
+            why.kind(),
+            ErrorKind::Decode(_) | ErrorKind::FrameSize { .. } | ErrorKind::WrongProtocol(_)
+        );
+        let patient = unreadable && partition.stalled.is_none_or(|(since, _)| now - since < PATIENCE);
         if matches!(retry, Retry::No | Retry::Human) && !patient {
             partition.fail(why);
             return;
@@ -275,21 +278,21 @@ impl Engine {
         let step = match told {
             Told::Start { at, end } => {
                 partition.start = None;
-                partition.position.offset = at;
-                partition.slot.set_position(at);
+                partition.position = at;
+                partition.slot.set_position(at.offset);
                 if let Some(end) = end {
                     partition.end = End::At(end);
                 }
                 self.settle(key);
                 return;
             }
-            Told::Bounds(log) => match (partition.recreated, partition.topic_id) {
+            Told::Bounds(ends) => match (partition.recreated, partition.topic_id) {
                 (Some(new), Some(old)) => {
                     let step = if partition.position.offset < 0 {
                         // Nothing was read yet.
                         Step::Continue(-1)
                     } else {
-                        partition.recovery.recreated(&partition.position, (old, new), log, &policy, place)
+                        partition.recovery.recreated(&partition.position, (old, new), ends, &policy, place)
                     };
                     if !matches!(step, Step::Fail(_)) {
                         partition.topic_id = Some(new);
@@ -297,7 +300,7 @@ impl Engine {
                     }
                     step
                 }
-                _ => partition.recovery.bounds(&partition.position, log, &policy, place),
+                _ => partition.recovery.bounds(&partition.position, ends, &policy, place),
             },
             Told::EpochEnd(end) => {
                 let refused = partition.doubt.is_some();
@@ -327,9 +330,10 @@ impl Engine {
                 self.retry_later(key);
                 return;
             }
-            Step::Resume(offset, event) => {
+            Step::Resume(position, event) => {
                 partition.report(event);
-                partition.jump(offset);
+                partition.jump(position.offset);
+                partition.position = position;
             }
             Step::Continue(_) => partition.doubt = None,
             Step::Fail(why) => {
