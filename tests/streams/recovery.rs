@@ -131,6 +131,23 @@ async fn a_topic_that_vanishes_keeps_its_position_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn case_56_without_ids_the_epochs_of_a_topic_that_came_back_prove_no_truncation() {
+    let brokers = brokers(Release::V2_4);
+    append(&brokers, "t", 0, 50, 10);
+    let cluster = cluster(&brokers).await;
+    let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+    assert_eq!(read(&mut stream, 50).await, to(50));
+    brokers.with(|core| core.delete_topic("t"));
+    assert_eq!(event(&mut stream).await, Recovered::Vanished { position: 50 });
+    brokers.with(|core| core.create_topic("t", 3));
+    append(&brokers, "t", 0, 10, 10);
+    assert_eq!(event(&mut stream).await, Recovered::Returned { position: 50 });
+    let why = stream.next().await.unwrap_err();
+    let ErrorKind::OutOfRange(OutOfRange::AboveEnd { log }) = why.kind() else { panic!("{why:?}") };
+    assert_eq!((log.start, log.end, why.offset()), (0, 10, Some(50)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_broker_that_has_just_started_and_knows_no_topics_yet_is_not_believed() {
     let brokers = brokers(Release::V0_8_2);
     append(&brokers, "t", 0, 10, 10);

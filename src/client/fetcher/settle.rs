@@ -59,6 +59,10 @@ impl Engine {
         if let Some((_, true)) = partition.missing.take()
             && partition.recreated.is_none()
         {
+            if partition.topic_id.is_none() {
+                // It may be another topic (before 2.8 nothing tells), whose epochs prove no truncation of this one.
+                partition.position.epoch = None;
+            }
             partition.report(Recovered::Returned { position: partition.position.offset });
         }
         let Some(broker) = state.leader else {

@@ -27,6 +27,7 @@ fn three_brokers(release: &Release) -> Options {
         .set("offsets.topic.replication.factor", "3")
         .set("controlled.shutdown.enable", "true") // an orderly stop hands the leadership over
         .set("controlled.shutdown.retry.backoff.ms", "500")
+        .set("controller.socket.timeout.ms", "3000") // nor does the controller wait for a frozen broker
         .set("unclean.leader.election.enable", "false")
         .set("replica.high.watermark.checkpoint.interval.ms", "200") // at a start old releases cut their log there
         .set("replica.fetch.wait.max.ms", "200")

@@ -153,6 +153,13 @@ fn case_56_without_ids_a_topic_made_again_vanished_came_back_and_ends_below_the_
     recreated_unnoticed("0.11.0.3").unwrap();
 }
 
+/// Its epochs begin anew, too: what they say about the position is no proof of anything.
+#[test]
+#[ignore = "with tests/run --all"]
+fn case_56_without_ids_a_topic_made_again_vanished_came_back_and_ends_below_the_position_2_4_1() {
+    recreated_unnoticed("2.4.1").unwrap();
+}
+
 #[test]
 fn partitions_that_are_added_are_read_from_their_start_0_8_2_2() {
     grown("0.8.2.2").unwrap();
