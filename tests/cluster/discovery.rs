@@ -16,6 +16,7 @@ async fn o6_a_broker_that_died_is_not_chosen_again_while_others_answer() {
             brokers.with(|core| core.stop_broker(dead));
             for _ in 0..20 {
                 cluster.metadata(&["clicks"]).await.unwrap();
+                sleep(Duration::from_secs(2)).await;
             }
             // One for the connection that was lost.
             assert!(network.attempts(&address) - before <= 1, "{release}, broker {dead}");

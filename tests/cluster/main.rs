@@ -51,6 +51,16 @@ fn asked(brokers: &EmbeddedBroker, node: i32, api: ApiKey) -> usize {
     brokers.with(|cluster| cluster.requests().filter(|seen| seen.node == node && seen.api == api).count())
 }
 
+/// Connections that are open at a broker's side, after what is on its way has come.
+async fn open(brokers: &EmbeddedBroker) -> Vec<i32> {
+    sleep(Duration::from_millis(1)).await;
+    brokers.with(|core| {
+        let seen = core.requests().filter(|seen| core.is_open(seen.connection));
+        let open: BTreeMap<_, _> = seen.map(|seen| (seen.connection, seen.node)).collect();
+        open.into_values().collect()
+    })
+}
+
 /// Connects to the addresses of several clusters, and counts the attempts.
 #[derive(Debug, Clone, Default)]
 struct Network(Arc<Mutex<Routes>>);

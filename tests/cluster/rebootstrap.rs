@@ -12,23 +12,13 @@ async fn moved() -> (EmbeddedBroker, EmbeddedBroker, Network, Cluster) {
     (old, new, network, cluster)
 }
 
-/// Connections that are open at a broker's side, after what is on its way has come.
-async fn open(brokers: &EmbeddedBroker) -> usize {
-    sleep(Duration::from_millis(1)).await;
-    brokers.with(|core| {
-        let connections: std::collections::BTreeSet<_> =
-            core.requests().map(|seen| seen.connection).collect();
-        connections.into_iter().filter(|connection| core.is_open(*connection)).count()
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn case_67_error_129_closes_all_connections_and_begins_at_the_first_addresses() {
     let (old, new, network, cluster) = moved().await;
     for partition in 0..3 {
         cluster.produce("clicks", partition, &[NewRecord::value(b"v")]).await.unwrap();
     }
-    assert!(open(&old).await >= 3);
+    assert!(open(&old).await.len() >= 3);
     // Something is under way on the old cluster, and is never answered (KAFKA-18085).
     old.inject(Fault::silence().on(ApiKey::LIST_OFFSETS).once());
     let waits = tokio::spawn({
@@ -42,11 +32,11 @@ async fn case_67_error_129_closes_all_connections_and_begins_at_the_first_addres
     let begin = Instant::now();
     let metadata = cluster.metadata(&["clicks"]).await.unwrap();
     assert_eq!(metadata.brokers.len(), 3);
-    assert_eq!(open(&old).await, 0);
+    assert_eq!(open(&old).await, []);
     assert_eq!(waits.await.unwrap().unwrap(), 0, "asked again, of the new cluster");
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
     assert_eq!(cluster.produce("clicks", 0, &[NewRecord::value(b"v")]).await.unwrap(), 0);
-    assert_eq!(open(&old).await, 0);
+    assert_eq!(open(&old).await, []);
 }
 
 #[tokio::test(start_paused = true)]

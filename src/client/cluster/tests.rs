@@ -211,7 +211,7 @@ async fn c7_a_refresh_that_is_dropped_at_any_point_leaves_the_next_one_right() {
         let begin = Instant::now();
         let next = timeout(Duration::from_secs(30), shared.refresh(seen)).await.unwrap().unwrap();
         assert!(next.serial > seen && next.topic("t").is_some(), "{ms}");
-        assert!(dropped.is_ok() || begin.elapsed() < Duration::from_secs(14), "{ms}: {:?}", begin.elapsed());
+        assert!(dropped.is_ok() || begin.elapsed() < Duration::from_secs(4), "{ms}: {:?}", begin.elapsed());
     }
 }
 
@@ -226,7 +226,8 @@ async fn c3_case_67_error_129_begins_anew_ever_more_slowly_until_somebody_answer
     while begin.elapsed() < Duration::from_secs(600) {
         assert!(shared.refresh(shared.picture().serial).await.is_err());
     }
-    assert!((20..60).contains(&restarts()), "{}", restarts());
+    // Each takes two reads of a second, and the pause grows to about a second.
+    assert!((190..215).contains(&restarts()), "{}", restarts());
     assert_eq!((leader(&shared), shared.picture().brokers.len()), (None, 0));
     reader.says(Ok(2));
     shared.refresh(shared.picture().serial).await.unwrap();
@@ -253,8 +254,8 @@ async fn kip_1102_it_begins_anew_when_metadata_could_not_be_read_for_long() {
             at.push(begin.elapsed().as_secs());
         }
     }
-    assert!((120..140).contains(&at[0]), "{at:?}");
-    assert!((240..270).contains(&at[1]) && (360..405).contains(&at[2]), "{at:?}");
+    assert!((120..125).contains(&at[0]), "{at:?}");
+    assert!((240..250).contains(&at[1]) && (360..375).contains(&at[2]), "{at:?}");
 }
 
 #[tokio::test(start_paused = true)]
