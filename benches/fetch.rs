@@ -59,7 +59,7 @@ impl Drop for Broker {
 /// CPU time of this process, user and system.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<u64> = stat
+    let fields: Vec<i64> = stat
         .rsplit(')')
         .next()
         .unwrap_or("")
@@ -68,7 +68,7 @@ fn cpu_time() -> Duration {
         .collect();
     // Without the state letter: user time is the 11th, system time the 12th, in hundredths of a second.
     let ticks = fields.get(10).zip(fields.get(11)).map_or(0, |(user, system)| user + system);
-    Duration::from_millis(ticks * 10)
+    Duration::from_millis(u64::try_from(ticks).unwrap_or(0) * 10)
 }
 
 /// Records read, and bytes of keys and values.
