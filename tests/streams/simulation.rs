@@ -14,15 +14,15 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 
-/// Seeds of one run: of each kind so many, a hundred times as many with `--all`.
-const SEEDS: u64 = 400;
+/// Seeds of each kind: in a default run, and with `--all`. `SEEDS=n` says how many instead.
+const SEEDS: (u64, u64) = (1_000, 50_000);
 
 fn seeds() -> Range<u64> {
     if let Some(seed) = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
         return seed..seed + 1;
     }
-    let count = std::env::var("SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(SEEDS);
-    0..count
+    let usual = if std::env::var_os("DOWNSPOUT_ALL").is_some() { SEEDS.1 } else { SEEDS.0 };
+    0..std::env::var("SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(usual)
 }
 
 /// Chance of the test's own, apart from that of the schedule.
@@ -47,6 +47,17 @@ struct Seen {
     lost: Vec<Range<i64>>,
 }
 
+/// What may happen.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Trouble with brokers, connections and answers.
+    Brokers,
+    /// Also records damaged on their way.
+    Damage,
+    /// Also records that are gone.
+    Losses,
+}
+
 struct Simulation {
     brokers: Arc<EmbeddedBroker>,
     release: Release,
@@ -54,7 +65,7 @@ struct Simulation {
     log: String,
     began: Instant,
     written: u64,
-    may_lose: bool,
+    kind: Kind,
 }
 
 impl Simulation {
@@ -85,6 +96,22 @@ impl Simulation {
         let _ = self.brokers.append("t", partition, &set.finish().unwrap());
     }
 
+    fn take_result(&mut self, item: downspout::Result<Option<(TopicPartition, Item)>>) {
+        match item {
+            Ok(item) => {
+                let (at, item) = item.unwrap();
+                self.take(&at, item);
+            }
+            // Damaged twice at the same place: an error, and the next call tries once more.
+            Err(why)
+                if self.kind == Kind::Damage && matches!(why.kind(), downspout::ErrorKind::Corrupt(_)) =>
+            {
+                self.note(why);
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
+
     fn take(&mut self, at: &TopicPartition, item: Item) {
         let partition = at.partition;
         match item {
@@ -98,7 +125,7 @@ impl Simulation {
                 let seen = &mut self.seen[partition as usize];
                 for record in records {
                     assert!(record.offset() >= seen.next, "{at}: {} after {}", record.offset(), seen.next);
-                    if !self.may_lose {
+                    if self.kind != Kind::Losses {
                         assert_eq!(record.offset(), seen.next, "{at}: a record was skipped");
                     }
                     seen.next = record.offset() + 1;
@@ -110,7 +137,7 @@ impl Simulation {
                 self.note(format!("t/{partition}: {event}"));
                 let seen = &mut self.seen[partition as usize];
                 match event {
-                    Recovered::OutOfRange { position, resumed_at, why } if self.may_lose => {
+                    Recovered::OutOfRange { position, resumed_at, why } if self.kind == Kind::Losses => {
                         assert_eq!(position, seen.next, "{at}: {why}");
                         if let OutOfRange::Recreated { .. } = why {
                             seen.records.clear();
@@ -121,11 +148,13 @@ impl Simulation {
                         }
                         seen.next = resumed_at;
                     }
-                    Recovered::Truncated { position, diverged_at } if self.may_lose => {
+                    Recovered::Truncated { position, diverged_at } if self.kind == Kind::Losses => {
                         assert_eq!(position, seen.next, "{at}");
                         seen.next = diverged_at;
                     }
-                    Recovered::Vanished { position } | Recovered::Returned { position } if self.may_lose => {
+                    Recovered::Vanished { position } | Recovered::Returned { position }
+                        if self.kind == Kind::Losses =>
+                    {
                         assert!(position <= seen.next || position < 0, "{at}: {position} {}", seen.next);
                     }
                     Recovered::Stalled { .. } | Recovered::PartitionsAdded { .. } => {}
@@ -139,8 +168,10 @@ impl Simulation {
     async fn run(&mut self, seed: u64) {
         let mut dice = Dice(seed ^ 0x5eed);
         let mut chaos = Chaos::new(seed);
-        if self.may_lose {
-            chaos = chaos.losing_records();
+        match self.kind {
+            Kind::Brokers => {}
+            Kind::Damage => chaos = chaos.corrupting_records(),
+            Kind::Losses => chaos = chaos.losing_records(),
         }
         let builder = builder(&self.brokers)
             .memory([64 << 10, 1 << 20, 256 << 20][dice.below(3) as usize])
@@ -178,8 +209,7 @@ impl Simulation {
             let until = Instant::now() + Duration::from_millis(20 + dice.below(200));
             // The reader gives up in the middle of waiting, again and again.
             while let Ok(item) = timeout(until - Instant::now(), stream.next()).await {
-                let (at, item) = item.unwrap().unwrap();
-                self.take(&at, item);
+                self.take_result(item);
             }
         }
         self.brokers.with(|core| chaos.heal(core));
@@ -202,8 +232,7 @@ impl Simulation {
             let is_behind = behind(&self.seen, self.partitions()).is_some();
             let patience = if is_behind { deadline - Instant::now() } else { Duration::from_secs(12) };
             let Ok(item) = timeout(patience, stream.next()).await else { break };
-            let (at, item) = item.unwrap().unwrap();
-            self.take(&at, item);
+            self.take_result(item);
         }
         if let Some(at) = behind(&self.seen, self.partitions()) {
             panic!("t/{at} stands still at {} of {}", self.seen[at as usize].next, end(at));
@@ -245,13 +274,13 @@ impl Simulation {
 }
 
 /// Runs one seed; gives its log, and what went wrong if something did.
-fn simulate(seed: u64, may_lose: bool) -> (String, Option<String>) {
+fn simulate(seed: u64, kind: Kind) -> (String, Option<String>) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let releases: Vec<Release> = match may_lose {
+    let releases: Vec<Release> = match kind {
         // Where topics have ids, and leader epochs can be trusted.
-        true => Release::ALL.iter().copied().filter(|release| *release >= Release::V2_8).collect(),
-        false => Release::ALL.to_vec(),
+        Kind::Losses => Release::ALL.iter().copied().filter(|release| *release >= Release::V2_8).collect(),
+        _ => Release::ALL.to_vec(),
     };
     let release = releases[seed as usize % releases.len()];
     let brokers = EmbeddedBroker::builder().release(release).brokers(3).topic("t", PARTITIONS);
@@ -263,7 +292,7 @@ fn simulate(seed: u64, may_lose: bool) -> (String, Option<String>) {
             log: format!("seed {seed}, {release}\n"),
             began: Instant::now(),
             written: 0,
-            may_lose,
+            kind,
         };
         let failure = CatchUnwind(Box::pin(simulation.run(seed))).await.err();
         (simulation.log, failure)
@@ -291,10 +320,10 @@ impl<F: Future<Output = ()>> Future for CatchUnwind<F> {
     }
 }
 
-fn run_all(may_lose: bool) {
+fn run_all(kind: Kind) {
     let mut failed = Vec::new();
     for seed in seeds() {
-        let (log, failure) = simulate(seed, may_lose);
+        let (log, failure) = simulate(seed, kind);
         if let Some(why) = failure {
             eprintln!("SEED={seed}: {why}");
             if failed.is_empty() {
@@ -309,18 +338,24 @@ fn run_all(may_lose: bool) {
 
 #[test]
 fn whatever_happens_to_brokers_every_record_is_delivered_once_and_in_order() {
-    run_all(false);
+    run_all(Kind::Brokers);
 }
 
 #[test]
 fn whatever_happens_to_logs_every_offset_is_delivered_or_reported() {
-    run_all(true);
+    run_all(Kind::Losses);
+}
+
+#[test]
+fn whatever_happens_to_bytes_no_damage_gets_through() {
+    run_all(Kind::Damage);
 }
 
 #[test]
 fn two_runs_of_one_seed_are_the_same() {
     for seed in 0..20 {
-        let (first, second) = (simulate(seed, seed % 2 == 0).0, simulate(seed, seed % 2 == 0).0);
+        let kind = [Kind::Brokers, Kind::Damage, Kind::Losses][seed as usize % 3];
+        let (first, second) = (simulate(seed, kind).0, simulate(seed, kind).0);
         assert!(first.lines().count() > 20);
         assert_eq!(first, second, "seed {seed}");
     }

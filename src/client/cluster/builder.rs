@@ -36,6 +36,7 @@ impl ClusterBuilder {
                 rebootstrap_after: Duration::from_secs(300),
                 api_timeout: Duration::from_secs(60),
                 memory: 256 << 20,
+                answer_bytes: 1 << 20,
             },
         }
     }
@@ -167,6 +168,14 @@ impl ClusterBuilder {
     /// nothing, and one batch may always be larger: a tight budget slows streams and stops none.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.settings.memory = bytes;
+        self
+    }
+
+    /// Bytes that one answer with records of several partitions is to hold (Kafka's `fetch.max.bytes`);
+    /// 1 MiB by default, which suits the caches of a processor. More pays over long distances, where
+    /// each answer takes its time: up to two are on their way from each broker.
+    pub fn fetch_bytes(mut self, bytes: usize) -> Self {
+        self.settings.answer_bytes = bytes.max(1);
         self
     }
 

@@ -62,6 +62,7 @@ pub(crate) struct Settings {
     pub(crate) rebootstrap_after: Duration,
     pub(crate) api_timeout: Duration,
     pub(crate) memory: usize,
+    pub(crate) answer_bytes: usize,
 }
 
 impl Cluster {

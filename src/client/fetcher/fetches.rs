@@ -13,9 +13,10 @@ use super::partition::{Partition, Phase};
 use super::request::{FIRST_BATCH_WHOLE, Plan, Wanted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::net::{Connection, RequestOptions};
+use crate::records::Isolation;
 
-/// Bytes that one answer to hot partitions is to hold.
-const HOT_BYTES: usize = 4 << 20;
+/// Partitions that one request for hot ones names at most.
+const HOT_PARTITIONS: usize = 256;
 /// Bytes that one answer to quiet partitions may hold: little comes, and what is set aside for it
 /// others cannot use.
 const QUIET_BYTES: usize = 1 << 20;
@@ -37,7 +38,10 @@ impl Engine {
                 continue;
             }
             let plan = match poll {
-                Poll::Hot => self.plan_hot(broker, half),
+                Poll::Hot => {
+                    let capped = lanes.lanes[lane].caps_answers();
+                    self.plan_hot(broker, half, capped)
+                }
                 Poll::Long | Poll::Short => self.plan_quiet(broker, poll),
             };
             match plan {
@@ -105,7 +109,10 @@ impl Engine {
     }
 
     /// Those in line whose turn it is, as far as the budget goes.
-    fn plan_hot(&mut self, broker: i32, half: bool) -> Option<Plan> {
+    ///
+    /// Where the whole answer can be `capped` (KIP-74), more are named than there is room for: the broker
+    /// fills the answer in their order, and those left out are the first the next time.
+    fn plan_hot(&mut self, broker: i32, half: bool, capped: bool) -> Option<Plan> {
         let lanes = self.brokers.get_mut(&broker)?;
         let mut line = std::mem::take(&mut lanes.hot);
         // Entries that are out of date go first, so that half is half.
@@ -115,7 +122,8 @@ impl Engine {
             partitions.get(key).is_some_and(|found| found.phase == Phase::Ready(broker)) && seen.insert(*key)
         });
         let most = if half { line.len().div_ceil(2) } else { line.len() };
-        let mut picked = Picked::new(self.budget.available(), HOT_BYTES);
+        let target = self.shared.settings.answer_bytes;
+        let mut picked = Picked::new(self.budget.available(), target, capped);
         let mut left = std::collections::VecDeque::with_capacity(line.len());
         while let Some(key) = line.pop_front() {
             if picked.plan.len() >= most || picked.is_full() {
@@ -148,7 +156,7 @@ impl Engine {
         let waiting = std::mem::take(&mut lanes.quiet);
         let available = self.budget.available();
         let total = QUIET_BYTES.min(available.max(FLOOR));
-        let mut picked = Picked::new(usize::MAX, usize::MAX);
+        let mut picked = Picked::new(usize::MAX, usize::MAX, true);
         let mut left = BTreeSet::new();
         let share = self.budget.share(usize::MAX);
         for key in waiting {
@@ -210,6 +218,9 @@ impl Engine {
                 let raised = self.partitions.get(&wanted.key).and_then(|partition| partition.raised);
                 wanted.max_bytes = raised.unwrap_or(wanted.max_bytes.min(each));
             }
+        }
+        if version < FIRST_BATCH_WHOLE {
+            plan.max_bytes = plan.wanted.iter().map(|wanted| wanted.max_bytes.unsigned_abs() as usize).sum();
         }
         plan.max_bytes = plan.max_bytes.min(settings.client.frame_limit.saturating_sub(64 << 10)).max(1);
         let (request, in_session) = plan.request(version, &mut state.session);
@@ -305,17 +316,21 @@ struct Picked {
     plan: Vec<Wanted>,
     /// What a request names once only.
     names: BTreeSet<(Arc<str>, i32)>,
-    isolation: Option<crate::records::Isolation>,
+    isolation: Option<Isolation>,
     max_wait: Duration,
     min_bytes: i32,
+    /// What the answer may hold.
     bytes: usize,
     available: usize,
     target: usize,
+    /// The whole answer can be limited, not only each part of it.
+    capped: bool,
+    /// Somebody was left out, or got less, for want of room.
     short: bool,
 }
 
 impl Picked {
-    fn new(available: usize, target: usize) -> Self {
+    fn new(available: usize, target: usize, capped: bool) -> Self {
         Picked {
             plan: Vec::new(),
             names: BTreeSet::new(),
@@ -325,12 +340,13 @@ impl Picked {
             bytes: 0,
             available,
             target,
+            capped,
             short: false,
         }
     }
 
     fn is_full(&self) -> bool {
-        self.bytes >= self.target
+        self.plan.len() >= HOT_PARTITIONS || !self.capped && self.bytes >= self.target
     }
 
     /// Takes a partition in, unless it has to wait for another request.
@@ -342,16 +358,21 @@ impl Picked {
         let limit = usize::try_from(partition.limit()).unwrap_or(usize::MAX);
         // A limit that was raised for one record is needed as it is.
         let mut bytes = if partition.raised.is_some() { limit } else { limit.min(share) };
-        if bytes > self.available && self.target != usize::MAX {
+        let mut room = self.available;
+        if self.capped {
+            // What the first ones leave is for those behind; what comes is not known yet.
+            room = self.available.min(self.target.max(bytes));
+        }
+        let enough = if self.capped { room >= FLOOR.min(bytes) } else { room >= bytes };
+        if !enough {
+            self.short = true;
             if buffered > 0 {
-                self.short = true;
                 return false;
             }
             // Whoever holds nothing may always ask for a little; with a raised limit, for a record.
             if partition.raised.is_none() {
-                bytes = bytes.min(self.available.max(FLOOR));
+                bytes = bytes.min(room.max(FLOOR));
             }
-            self.short = true;
         }
         if !self.names.insert((Arc::clone(partition.topic()), partition.number())) {
             return false;
@@ -359,8 +380,12 @@ impl Picked {
         self.isolation = Some(options.isolation);
         self.max_wait = self.max_wait.min(options.max_wait);
         self.min_bytes = self.min_bytes.min(options.min_bytes);
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.available = self.available.saturating_sub(bytes);
+        if self.capped && enough {
+            self.bytes = self.bytes.saturating_add(bytes).min(room).max(self.bytes);
+        } else {
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.available = self.available.saturating_sub(bytes);
+        }
         let of_follower = partition.leader.is_none_or(|leader| leader.broker != broker);
         self.plan.push(Wanted {
             key: partition.key(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::budget::Key;
+use super::request::FIRST_BATCH_WHOLE;
 use super::session::Session;
 use crate::net::Connection;
 use crate::protocol::ApiKey;
@@ -61,6 +62,15 @@ pub(super) enum Poll {
     Long,
     /// Likewise, but briefly, since a long one is under way.
     Short,
+}
+
+impl Lane {
+    /// Whether the broker can limit a whole answer, not only each part of it (KIP-74).
+    pub(super) fn caps_answers(&self) -> bool {
+        let fetch =
+            self.connection.as_ref().and_then(|connection| connection.versions()?.range(ApiKey::FETCH));
+        fetch.is_some_and(|versions| versions.max >= FIRST_BATCH_WHOLE)
+    }
 }
 
 impl BrokerLanes {
