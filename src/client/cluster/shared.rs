@@ -22,6 +22,7 @@ use crate::protocol::ErrorCode;
 
 /// Between reads of the metadata, while nothing changes.
 const BETWEEN_READS: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(1) };
+
 /// Between reads that begin at the bootstrap addresses anew, each time in vain.
 const BETWEEN_RESTARTS: Backoff =
     Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };

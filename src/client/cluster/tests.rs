@@ -226,8 +226,7 @@ async fn c3_case_67_error_129_begins_anew_ever_more_slowly_until_somebody_answer
     while begin.elapsed() < Duration::from_secs(600) {
         assert!(shared.refresh(shared.picture().serial).await.is_err());
     }
-    // Each takes two reads of a second, and the pause grows to about a second.
-    assert!((190..215).contains(&restarts()), "{}", restarts());
+    assert!((20..60).contains(&restarts()), "{}", restarts());
     assert_eq!((leader(&shared), shared.picture().brokers.len()), (None, 0));
     reader.says(Ok(2));
     shared.refresh(shared.picture().serial).await.unwrap();
