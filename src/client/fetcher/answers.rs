@@ -153,6 +153,7 @@ impl Engine {
         if part.preferred_read_replica >= 0
             && part.preferred_read_replica != origin.broker
             && self.picture.brokers.contains_key(&part.preferred_read_replica)
+            && partition.leader_only.is_none_or(|until| until <= Instant::now())
         {
             let until = Instant::now() + self.shared.settings.metadata_max_age;
             partition.follower = Some((part.preferred_read_replica, until));

@@ -182,6 +182,10 @@ impl Engine {
             lanes.forget(key);
         }
         self.growing.retain(|growing| growing.inbox.strong_count() > 0);
+        if self.partitions.is_empty() {
+            // With nothing to fetch, connections for it are not kept.
+            self.brokers.clear();
+        }
     }
 
     /// A reader has sought, resumed, or asks again.
@@ -211,7 +215,8 @@ impl Engine {
         if is_new || partition.phase == Phase::Reader {
             partition.phase = Phase::New;
         }
-        self.settle(key);
+        // Also takes the topic's id and its leader as they are by now.
+        self.watch(key);
     }
 
     /// What is damaged on one replica may be whole on another, where consumers may read there

@@ -327,6 +327,8 @@ struct Picked {
     capped: bool,
     /// Somebody was left out, or got less, for want of room.
     short: bool,
+    /// Somebody wants no follower named.
+    leader_only: bool,
 }
 
 impl Picked {
@@ -342,6 +344,7 @@ impl Picked {
             target,
             capped,
             short: false,
+            leader_only: false,
         }
     }
 
@@ -377,6 +380,7 @@ impl Picked {
         if !self.names.insert((Arc::clone(partition.topic()), partition.number())) {
             return false;
         }
+        self.leader_only |= partition.leader_only.is_some_and(|until| until > Instant::now());
         self.isolation = Some(options.isolation);
         self.max_wait = self.max_wait.min(options.max_wait);
         self.min_bytes = self.min_bytes.min(options.min_bytes);
@@ -411,7 +415,8 @@ impl Picked {
             max_wait: if poll == Poll::Hot { Duration::ZERO } else { self.max_wait },
             min_bytes: if poll == Poll::Hot { 1 } else { self.min_bytes },
             max_bytes: self.bytes,
-            rack,
+            // The leader names a follower near the rack, instead of records.
+            rack: rack.filter(|_| !self.leader_only),
         })
     }
 }

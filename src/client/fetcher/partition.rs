@@ -32,6 +32,8 @@ pub(super) struct Partition {
     pub(super) leader: Option<Leader>,
     /// A follower to read from instead (KIP-392), until then.
     pub(super) follower: Option<(i32, Instant)>,
+    /// No follower is read from until then: one has refused.
+    pub(super) leader_only: Option<Instant>,
     /// The leader has changed since the position was last known to be in its log.
     pub(super) unproven: bool,
     /// The topic was made anew: its ends are to be asked for.
@@ -113,6 +115,9 @@ pub(super) enum Phase {
     Ended,
 }
 
+/// How long no follower is read from after one has refused. The leader would name it again at once.
+const FOLLOWERS_REST: Duration = Duration::from_secs(10);
+
 impl Partition {
     pub(super) fn new(
         slot: Arc<Slot>,
@@ -132,6 +137,7 @@ impl Partition {
             recovery: Recovery::default(),
             leader: None,
             follower: None,
+            leader_only: None,
             unproven: false,
             recreated: None,
             doubt: None,
@@ -192,6 +198,15 @@ impl Partition {
             Some((follower, until)) if now < until => Some(follower),
             _ => self.leader.map(|leader| leader.broker),
         }
+    }
+
+    /// Goes back from a follower to the leader, for a while; whether it was at one.
+    pub(super) fn leave_follower(&mut self, now: Instant) -> bool {
+        let left = self.follower.take().is_some();
+        if left {
+            self.leader_only = Some(now + FOLLOWERS_REST);
+        }
+        left
     }
 
     /// Something could not be read; says so in band once that has lasted.

@@ -229,7 +229,7 @@ impl Engine {
     pub(super) fn trouble(&mut self, key: Key, why: Error) {
         let now = Instant::now();
         let Some(partition) = self.partitions.get_mut(&key) else { return };
-        if partition.follower.take().is_some() {
+        if partition.leave_follower(now) {
             // A follower's trouble is no trouble: the leader is asked the same.
             partition.phase = Phase::New;
             self.settle(key);
@@ -320,7 +320,7 @@ impl Engine {
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.phase = Phase::New;
         match step {
-            Step::AskLeader => partition.follower = None,
+            Step::AskLeader => drop(partition.leave_follower(Instant::now())),
             Step::Refresh => {
                 partition.phase = Phase::NoLeader;
                 self.wants_refresh = true;
