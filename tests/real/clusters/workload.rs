@@ -21,6 +21,8 @@ pub struct Written {
     pub acknowledged: Vec<Acknowledged>,
     /// Flushes of which a part was not acknowledged, each with the reason; their numbers may be in the log or not.
     pub failures: Vec<String>,
+    /// It failed again and again.
+    gave_up: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +36,14 @@ impl Numbers {
     /// Begins to write 0, 1, 2, … to the partitions in turn, as text, in a JVM of its own.
     pub fn start(kafka: &Kafka, topic: &str, partitions: i32) -> Result<Self> {
         let mut driver = Driver::start(kafka)?;
-        driver.producer("numbers", &SETTINGS)?;
+        let mut settings = SETTINGS.to_vec();
+        // Until 2.1 (KIP-91) a batch that waits for a leader for that long is given up, too.
+        settings.push(if kafka.release().since(&[2, 1]) {
+            "request.timeout.ms=3000"
+        } else {
+            "request.timeout.ms=40000"
+        });
+        driver.producer("numbers", &settings)?;
         let (stop, acknowledged) = (Arc::default(), Arc::default());
         let shared = (Arc::clone(&stop), Arc::clone(&acknowledged));
         let topic = topic.to_owned();
@@ -50,7 +59,11 @@ impl Numbers {
     pub fn stop(mut self) -> Result<Written> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().ok_or("stopped twice")?;
-        thread.join().map_err(|_| "the thread of the producer panicked".to_owned())
+        let written = thread.join().map_err(|_| "the thread of the producer panicked".to_owned())?;
+        match written.gave_up {
+            true => Err(format!("the producer gave up, at last for this: {:?}", written.failures.last())),
+            false => Ok(written),
+        }
     }
 }
 
@@ -61,12 +74,11 @@ impl Drop for Numbers {
 }
 
 /// All replicas in sync have it, or it is sent again. A release ignores what it does not know.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 6] = [
     "acks=all",
     "retries=1000",
     "retry.backoff.ms=100",
     "timeout.ms=1000", // until 0.9 the broker waits so long for the followers, else for 30 s
-    "request.timeout.ms=3000",
     "delivery.timeout.ms=50000",
     "metadata.max.age.ms=1000",
 ];
@@ -78,7 +90,7 @@ fn write(
     stop: &AtomicBool,
     count: &AtomicUsize,
 ) -> Written {
-    let mut written = Written { acknowledged: Vec::new(), failures: Vec::new() };
+    let mut written = Written { acknowledged: Vec::new(), failures: Vec::new(), gave_up: false };
     let mut next = 0u64;
     // The driver waits long for each: three in a row mean that no producer is at work any more.
     let mut failed_in_a_row = 0;
@@ -106,5 +118,6 @@ fn write(
             }
         }
     }
+    written.gave_up = failed_in_a_row >= 3;
     written
 }
