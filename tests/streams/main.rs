@@ -1,7 +1,7 @@
 //! Partition streams over embedded clusters, in memory, with a clock that the test turns.
 
 #![cfg(feature = "testing")]
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod reading;
 mod recovery;
