@@ -1,3 +1,5 @@
+use downspout::protocol::{ApiKey, ErrorCode};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +76,7 @@ async fn s1_old_brokers_limits_grow_for_a_record_that_does_not_fit() {
             let Some(Item::Batch(batch)) = stream.next().await.unwrap() else { panic!("{release}") };
             count += batch.records().count();
         }
-        let asked = brokers.request_count(downspout::protocol::ApiKey::FETCH);
+        let asked = brokers.request_count(ApiKey::FETCH);
         assert!(asked < 12, "{release}: {asked} fetches");
     }
 }
@@ -107,11 +109,11 @@ async fn p10_a_pause_fetches_nothing_twice() {
     let mut found = read(&mut stream, 10).await;
     stream.pause();
     assert!(tokio::time::timeout(Duration::from_secs(60), stream.next()).await.is_err());
-    let asked = brokers.request_count(downspout::protocol::ApiKey::FETCH);
+    let asked = brokers.request_count(ApiKey::FETCH);
     stream.resume();
     found.extend(read(&mut stream, 990).await);
     assert_eq!(found, to(1000));
-    assert!(brokers.request_count(downspout::protocol::ApiKey::FETCH) <= asked + 3);
+    assert!(brokers.request_count(ApiKey::FETCH) <= asked + 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,6 +139,82 @@ async fn p7_a_quiet_partition_costs_two_requests_a_second() {
     let cluster = cluster(&brokers).await;
     let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(60), stream.next()).await.is_err());
-    let asked = brokers.request_count(downspout::protocol::ApiKey::FETCH);
+    let asked = brokers.request_count(ApiKey::FETCH);
     assert!((115..=125).contains(&asked), "{asked}");
+}
+
+/// All that a stream gives until its end, by partition.
+async fn drain(stream: &mut MergedStream) -> [Vec<i64>; 3] {
+    let mut found = [vec![], vec![], vec![]];
+    while let Some((from, item)) = stream.next().await.unwrap() {
+        let Item::Batch(batch) = item else { panic!("{item:?}") };
+        found[from.partition as usize].extend(offsets(&batch));
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_after_the_end_was_found_out_is_not_handed_out() {
+    // Old ones too, where plain messages of many sets are read as one batch.
+    for release in [Release::V0_9_0, Release::V2_8] {
+        let brokers = brokers(release);
+        append(&brokers, "t", 0, 10, 2);
+        brokers.inject(Fault::error(ErrorCode::NOT_LEADER_OR_FOLLOWER).on(ApiKey::FETCH));
+        let cluster = cluster(&brokers).await;
+        let mut stream = cluster.streams().partition("t", 0).until(EndOffset::Latest).await.unwrap();
+        let asked = async {
+            while brokers.request_count(ApiKey::FETCH) == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            item = stream.next() => panic!("{item:?}"),
+            () = asked => {}
+        }
+        append(&brokers, "t", 0, 10, 2);
+        brokers.with(|core| core.clear_faults());
+        assert_eq!(drain(&mut stream).await[0], to(10), "{release}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_partition_has_its_own_start_and_end_and_may_be_ended_anywhere() {
+    let brokers = brokers(Release::V4_4);
+    for partition in 0..3 {
+        append(&brokers, "t", partition, 50, 5);
+    }
+    let cluster = cluster(&brokers).await;
+    let open = || {
+        let (start, from) = (StartOffset::Earliest, StartOffset::At(20));
+        let streams = cluster.streams().partition_between("t", 0, start, EndOffset::At(12));
+        let streams = streams.partition_between("t", 1, from, EndOffset::Latest);
+        streams.partition_between("t", 2, StartOffset::Tail(5), EndOffset::Never).open()
+    };
+    let mut stream = open().await.unwrap();
+    stream.control().end("t", 2).unwrap();
+    assert_eq!(drain(&mut stream).await, [to(12), (20..50).collect(), vec![]]);
+    // Ended while it is waited for, and while the last of a batch is still to come.
+    let mut stream = open().await.unwrap();
+    let control = stream.control();
+    let mut found = [vec![], vec![], vec![]];
+    let rest = tokio::time::timeout(Duration::from_secs(5), async {
+        while let Some((from, item)) = stream.next().await.unwrap() {
+            let Item::Batch(batch) = item else { panic!("{item:?}") };
+            found[from.partition as usize].extend(offsets(&batch));
+            if found[1].len() == 10 && from.partition == 1 {
+                control.end("t", 1).unwrap();
+            }
+        }
+    });
+    assert!(rest.await.is_err(), "partition 2 has no end");
+    assert_eq!(found, [to(12), (20..30).collect(), (45..50).collect()]);
+    let (next, ()) = tokio::join!(stream.next(), async { control.end("t", 2).unwrap() });
+    assert!(next.unwrap().is_none());
+    // A seek takes it up again.
+    control.seek("t", 2, StartOffset::At(48)).unwrap();
+    let Some((from, Item::Batch(batch))) = stream.next().await.unwrap() else { panic!() };
+    assert_eq!((from.partition, offsets(&batch)), (2, vec![48, 49]));
+    let leader = cluster.leader("t", 2).await.unwrap().id;
+    assert_eq!(stream.broker("t", 2), Some(leader));
 }

@@ -209,6 +209,8 @@ impl Engine {
             next_offset: next,
             charge,
             broker: Arc::clone(&origin.address),
+            broker_id: origin.broker,
+            end: partition.end.offset(),
             second_try: partition.second_try == Some(wanted.offset),
             damaged: survey.damaged,
         };
@@ -331,6 +333,11 @@ impl Origin {
 }
 
 impl Chunk {
+    /// Whether the reader is to see nothing from that offset on.
+    pub(in crate::client) fn is_behind_end(&self, offset: i64) -> bool {
+        self.end.is_some_and(|end| offset >= end)
+    }
+
     /// Moves what is left into a buffer of its own, if its frame is kept for little else. Says
     /// whether it did.
     pub(super) fn compact(&mut self, budget: &Budget, key: Key) -> bool {

@@ -203,6 +203,10 @@ impl Engine {
                 partition.topic_id = None;
                 partition.recreated = None;
             }
+            Some(Target::End) => {
+                partition.phase = Phase::Ended;
+                return;
+            }
             Some(Target::Again(offset)) => {
                 partition.jump(offset);
                 partition.start = None;

@@ -1,7 +1,7 @@
 //! Between the fetcher and one reader: a queue per partition, and the order in which they are read.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -34,6 +34,10 @@ pub(crate) struct Chunk {
     pub(crate) charge: Arc<Charge>,
     /// Who sent it.
     pub(crate) broker: Arc<str>,
+    /// The id of who sent it.
+    pub(crate) broker_id: i32,
+    /// The stated end of the partition's stream: what lies there or behind is not for the reader.
+    pub(crate) end: Option<i64>,
     /// The offset asked for was asked a second time, because of damage.
     pub(crate) second_try: bool,
     /// It holds bytes that are no entry: the fetcher waits to be told where to go on.
@@ -100,6 +104,8 @@ pub(crate) struct Slot {
     paused: AtomicBool,
     /// Next offset to hand out; −1 until it is known.
     position: AtomicI64,
+    /// Id of the broker that sent what is being read; −1 until something is.
+    broker: AtomicI32,
     state: Mutex<State>,
 }
 
@@ -121,6 +127,8 @@ pub(crate) enum Target {
     Seek(StartOffset),
     /// What came from this offset on was damaged: fetch it once more, elsewhere if possible.
     Again(i64),
+    /// Nowhere: the reader wants no more of it.
+    End,
 }
 
 impl Slot {
@@ -133,6 +141,7 @@ impl Slot {
             generation: AtomicU64::new(0),
             paused: AtomicBool::new(false),
             position: AtomicI64::new(-1),
+            broker: AtomicI32::new(-1),
             state: Mutex::default(),
         })
     }
@@ -155,6 +164,14 @@ impl Slot {
 
     pub(crate) fn set_position(&self, offset: i64) {
         self.position.store(offset, Ordering::Relaxed);
+    }
+
+    pub(crate) fn broker(&self) -> Option<i32> {
+        Some(self.broker.load(Ordering::Relaxed)).filter(|id| *id >= 0)
+    }
+
+    pub(crate) fn set_broker(&self, id: i32) {
+        self.broker.store(id, Ordering::Relaxed);
     }
 
     // The fetcher's side.
@@ -240,13 +257,20 @@ impl Slot {
             self.generation.fetch_add(1, Ordering::AcqRel);
             state.target = Some(target);
             state.halted = false;
-            if let Target::Again(offset) | Target::Seek(StartOffset::At(offset)) = target {
-                self.set_position(offset);
-            } else {
-                self.set_position(-1);
+            match target {
+                Target::Again(offset) | Target::Seek(StartOffset::At(offset)) => self.set_position(offset),
+                Target::Seek(_) => self.set_position(-1),
+                Target::End => {}
             }
-            if std::mem::take(&mut state.ended) {
-                self.inbox.open.fetch_add(1, Ordering::AcqRel);
+            let ends = target == Target::End;
+            match (std::mem::replace(&mut state.ended, ends), ends) {
+                (true, false) => drop(self.inbox.open.fetch_add(1, Ordering::AcqRel)),
+                (false, true) => drop(self.inbox.open.fetch_sub(1, Ordering::AcqRel)),
+                _ => {}
+            }
+            if ends {
+                // It may have been the last one that was waited for.
+                self.inbox.filled.notify_one();
             }
             std::mem::take(&mut state.queue)
         };

@@ -82,6 +82,16 @@ pub(super) enum End {
     At(i64),
 }
 
+impl End {
+    /// The offset, where it is known.
+    pub(super) fn offset(self) -> Option<i64> {
+        match self {
+            End::At(offset) => Some(offset),
+            End::Never | End::Unknown => None,
+        }
+    }
+}
+
 impl From<EndOffset> for End {
     fn from(end: EndOffset) -> Self {
         match end {

@@ -91,7 +91,7 @@ impl Common {
     }
 
     fn reader(&self, inbox: &Arc<Inbox>, options: &Arc<StreamOptions>) -> Reader {
-        Reader::new(self.cluster.fetcher(), Arc::clone(inbox), Arc::clone(options), self.end)
+        Reader::new(self.cluster.fetcher(), Arc::clone(inbox), Arc::clone(options))
     }
 }
 
@@ -209,7 +209,7 @@ pub struct StreamsBuilder {
     common: Common,
     start: StartOffset,
     topics: Vec<Arc<str>>,
-    partitions: Vec<(TopicPartition, Option<StartOffset>)>,
+    partitions: Vec<(TopicPartition, Option<StartOffset>, Option<EndOffset>)>,
 }
 
 impl StreamsBuilder {
@@ -230,13 +230,25 @@ impl StreamsBuilder {
 
     /// Reads that partition.
     pub fn partition(mut self, topic: &str, partition: i32) -> Self {
-        self.partitions.push((TopicPartition::new(topic, partition), None));
+        self.partitions.push((TopicPartition::new(topic, partition), None, None));
         self
     }
 
     /// Reads that partition from there on; also one of a topic that is read whole.
     pub fn partition_from(mut self, topic: &str, partition: i32, start: StartOffset) -> Self {
-        self.partitions.push((TopicPartition::new(topic, partition), Some(start)));
+        self.partitions.push((TopicPartition::new(topic, partition), Some(start), None));
+        self
+    }
+
+    /// Reads that partition from there to there, whatever is said of the others.
+    pub fn partition_between(
+        mut self,
+        topic: &str,
+        partition: i32,
+        start: StartOffset,
+        end: EndOffset,
+    ) -> Self {
+        self.partitions.push((TopicPartition::new(topic, partition), Some(start), Some(end)));
         self
     }
 
@@ -255,31 +267,38 @@ impl StreamsBuilder {
         }
         let mut wanted = std::collections::BTreeMap::new();
         let mut whole = Vec::new();
+        let mut counts = std::collections::BTreeMap::new();
         for topic in topics {
-            let count = i32::try_from(common.look_up(&topic).await?.partitions.len()).unwrap_or(i32::MAX);
+            let count = common.look_up(&topic).await?.partitions.len();
+            counts.insert(Arc::clone(&topic), count);
+            let count = i32::try_from(count).unwrap_or(i32::MAX);
             for number in 0..count {
-                wanted.insert(TopicPartition::new(Arc::clone(&topic), number), start);
+                wanted.insert(TopicPartition::new(Arc::clone(&topic), number), (start, common.end));
             }
             whole.push((topic, count));
         }
-        for (partition, from) in partitions {
+        for (partition, from, to) in partitions {
             let TopicPartition { topic, partition: number } = &partition;
             let place = |why: Error| why.with_topic(&**topic).with_partition(*number);
             let from = from.unwrap_or(start);
             check_start(from).map_err(place)?;
-            let count = common.look_up(topic).await?.partitions.len();
+            let count = match counts.get(topic) {
+                Some(count) => *count,
+                None => common.look_up(topic).await?.partitions.len(),
+            };
+            counts.insert(Arc::clone(topic), count);
             if usize::try_from(*number).is_err() || *number as usize >= count {
                 return Err(place(Error::new(ErrorKind::UnknownPartition { partitions: count })));
             }
-            wanted.insert(partition, from);
+            wanted.insert(partition, (from, to.unwrap_or(common.end)));
         }
         check_start(start)?;
         let inbox = Arc::new(Inbox::default());
         let options = Arc::new(common.options.clone());
         let reader = common.reader(&inbox, &options);
-        for (partition, start) in wanted {
+        for (partition, (start, end)) in wanted {
             let TopicPartition { topic, partition } = partition;
-            reader.fetcher.add(&inbox, (&topic, partition), &options, start, common.end);
+            reader.fetcher.add(&inbox, (&topic, partition), &options, start, end);
         }
         if common.end == EndOffset::Never {
             for (topic, count) in whole {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::options::{CorruptPolicy, EndOffset, StartOffset};
+use super::options::{CorruptPolicy, StartOffset};
 use super::{Item, Recovered, StreamOptions};
 use crate::client::fetcher::Fetcher;
 use crate::client::fetcher::budget::{Charge, charged};
@@ -19,7 +19,6 @@ pub(super) struct Reader {
     pub(super) inbox: Arc<Inbox>,
     pub(super) fetcher: Fetcher,
     options: Arc<StreamOptions>,
-    end: EndOffset,
     /// What is being read, one batch at a time.
     current: Option<Current>,
     /// What was being read when its partition was paused.
@@ -48,13 +47,8 @@ pub(super) enum Step {
 }
 
 impl Reader {
-    pub(super) fn new(
-        fetcher: Fetcher,
-        inbox: Arc<Inbox>,
-        options: Arc<StreamOptions>,
-        end: EndOffset,
-    ) -> Self {
-        Reader { inbox, fetcher, options, end, current: None, parked: Vec::new(), halted: None }
+    pub(super) fn new(fetcher: Fetcher, inbox: Arc<Inbox>, options: Arc<StreamOptions>) -> Self {
+        Reader { inbox, fetcher, options, current: None, parked: Vec::new(), halted: None }
     }
 
     /// The next item; `None` at the stated end. Dropping the future loses nothing.
@@ -92,6 +86,9 @@ impl Reader {
                     continue;
                 }
                 match current.batches.next() {
+                    // The log has grown since its end was found out.
+                    Some(Ok(batch)) if current.chunk.is_behind_end(batch.base_offset()) => {}
+                    Some(Err(why)) if current.chunk.is_behind_end(why.first_offset) => {}
                     Some(Ok(batch)) => {
                         let slot = Arc::clone(&current.slot);
                         let batch = self.take(&slot, &current.chunk, batch);
@@ -111,12 +108,14 @@ impl Reader {
             }
             let Some(slot) = self.inbox.next_ready() else {
                 // Counted by the slots as they come to their ends.
+                self.parked.retain(|parked| parked.slot.generation() == parked.generation);
                 let ended = self.inbox.open.load(Ordering::Acquire) == 0 && self.parked.is_empty();
                 return if ended { Step::Ended } else { Step::Nothing };
             };
             match slot.pop() {
                 Some((generation, Delivery::Chunk(chunk))) => {
                     chunk.charge.lend();
+                    slot.set_broker(chunk.broker_id);
                     let batches = chunk.set.batches(chunk.options.clone());
                     self.current = Some(Current { slot, generation, chunk, batches });
                 }
@@ -146,7 +145,7 @@ impl Reader {
             let charge = Charge::lent(&self.fetcher.budget, slot.key, batch.size());
             batch.replace_data(|data| charged(data, charge));
         }
-        if let EndOffset::At(end) = self.end {
+        if let Some(end) = chunk.end {
             batch.end_before(end);
         }
         batch

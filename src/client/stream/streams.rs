@@ -140,13 +140,19 @@ impl MergedStream {
         self.reader.inbox.slot(topic, partition)?.position()
     }
 
+    /// The id of the broker that sent what was handed out last of a partition: its leader, or a
+    /// follower (KIP-392). `None` before the first batch.
+    pub fn broker(&self, topic: &str, partition: i32) -> Option<i32> {
+        self.reader.inbox.slot(topic, partition)?.broker()
+    }
+
     /// A handle for pausing, resuming and seeking, also from elsewhere.
     pub fn control(&self) -> StreamControl {
         StreamControl::new(&self.reader)
     }
 }
 
-/// Pauses, resumes and seeks the partitions of a stream, from anywhere; cheap to clone.
+/// Pauses, resumes, seeks and ends the partitions of a stream, from anywhere; cheap to clone.
 ///
 /// Each call is one change of state that takes effect at once: nothing that was fetched before a seek
 /// is handed out after it.
@@ -185,6 +191,15 @@ impl StreamControl {
     /// Goes on with a partition somewhere else.
     pub fn seek(&self, topic: &str, partition: i32, to: StartOffset) -> Result<()> {
         seek(&self.fetcher, &self.slot(topic, partition)?, to)
+    }
+
+    /// Ends a partition where it stands, as if its stated end were there: nothing more of it is handed
+    /// out or fetched, unless it is sought.
+    pub fn end(&self, topic: &str, partition: i32) -> Result<()> {
+        let slot = self.slot(topic, partition)?;
+        slot.redirect(Target::End);
+        self.fetcher.look(slot.key);
+        Ok(())
     }
 
     /// The next offset of a partition to be handed out; `None` until the start is known.
