@@ -186,35 +186,80 @@ fn damage_stops_is_skipped_or_is_shown() {
             .on(downspout::protocol::ApiKey::FETCH),
         );
     };
-    let consume = |policy: &str| {
+    let consume = |flag: &str, policy: &str| {
         corrupt();
-        run(&broker, &["consume", "-t", "t", "-e", "--on-corrupt", policy, "-f", "%o "])
+        run(&broker, &["consume", "-t", "t", "-e", flag, policy, "-f", "%o "])
     };
-    let stopped = consume("stop");
+    let stopped = consume("--corrupt", "stop");
     assert_eq!((stopped.code, stopped.out.as_str()), (1, "0 1 "), "{}", stopped.err);
-    assert!(stopped.err.contains("t/0: offsets 2 to 3 cannot be read"), "{}", stopped.err);
-    let skipped = consume("skip");
-    assert_eq!((skipped.code, skipped.out.as_str()), (4, "0 1 4 5 "), "{}", skipped.err);
-    assert!(skipped.err.contains("t/0: offsets 2 to 3 cannot be read"), "{}", skipped.err);
-    let raw = consume("raw");
-    assert_eq!((raw.code, raw.out.as_str(), raw.err.as_str()), (4, "0 1 2 4 5 ", ""));
+    assert!(stopped.err.contains("offsets 2 to 3 cannot be read"), "{}", stopped.err);
+    assert!(stopped.err.contains("--corrupt skip goes on after it"), "{}", stopped.err);
+    for flag in ["--corrupt", "--on-corrupt"] {
+        let skipped = consume(flag, "skip");
+        assert_eq!((skipped.code, skipped.out.as_str()), (1, "0 1 4 5 "), "{}", skipped.err);
+        assert!(
+            skipped.err.starts_with("downspout: t/0: passed over damage: offsets 2 to 3"),
+            "{}",
+            skipped.err
+        );
+        assert_eq!(skipped.err.lines().count(), 1, "{}", skipped.err);
+    }
+    let raw = consume("--corrupt", "raw");
+    assert_eq!((raw.code, raw.out.as_str(), raw.err.as_str()), (1, "0 1 2 4 5 ", ""));
 }
 
 #[test]
-fn an_offset_that_is_not_in_the_log_is_an_error_or_reset() {
-    let broker = cluster(Release::V4_4, 1, 3);
-    let run_at = |args: &[&str]| {
-        let mut all = vec!["consume", "-t", "clicks", "-e", "-o", "1", "-D", " "];
-        all.extend(args);
-        run(&broker, &all)
-    };
+fn an_offset_that_is_not_in_the_log_stops_or_is_reset_as_told() {
+    let broker = cluster(Release::V4_4, 1, 6);
     broker.with(|core| core.delete_before("clicks", 0, 2)).unwrap();
-    let stopped = run_at(&[]);
+    // Each side of the log from 2 to 6: where reading goes on, and what that loses.
+    let table = [
+        ("1", "earliest", "v2 v3 v4 v5 ", "going on at 2 (1 lost, 0 repeated)"),
+        ("1", "latest", "", "going on at 6 (5 lost, 0 repeated)"),
+        ("1", "nearest", "v2 v3 v4 v5 ", "going on at 2 (1 lost, 0 repeated)"),
+    ];
+    for (offset, policy, out, event) in table {
+        for args in [vec!["--reset", policy], vec!["-X", &format!("auto.offset.reset={policy}")]] {
+            let mut all = vec!["consume", "-t", "clicks", "-e", "-q", "-D", " ", "-o", offset];
+            all.extend(args);
+            let run = run(&broker, &all);
+            assert_eq!((run.code, run.out.as_str()), (1, out), "{policy}: {}", run.err);
+            assert!(run.err.starts_with("downspout: clicks/0: ") && run.err.contains(event), "{}", run.err);
+            assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+        }
+    }
+    let stopped = run(&broker, &["consume", "-t", "clicks", "-e", "-o", "1"]);
     assert_eq!((stopped.code, stopped.out.as_str()), (5, ""));
-    assert!(stopped.err.contains("The log goes from offset 2 to 3"), "{}", stopped.err);
-    let reset = run_at(&["-X", "auto.offset.reset=earliest"]);
-    assert_eq!((reset.code, reset.out.as_str()), (0, "v2 "));
-    assert!(reset.err.contains("going on at 2"), "{}", reset.err);
+    assert!(stopped.err.contains("the log now starts at 2 (and ends at 6)"), "{}", stopped.err);
+    assert!(stopped.err.contains("--reset earliest"), "{}", stopped.err);
+    let above = |reset: &str, count: &str| {
+        run(&broker, &["consume", "-t", "clicks", "-o", "9", "--reset", reset, "-c", count, "-D", " "])
+    };
+    let fail = above("fail", "1");
+    assert_eq!((fail.code, fail.out.as_str()), (5, ""));
+    assert!(fail.err.contains("the log ends at 6"), "{}", fail.err);
+    let earliest = above("earliest", "4");
+    assert_eq!((earliest.code, earliest.out.as_str()), (1, "v2 v3 v4 v5 "), "{}", earliest.err);
+    assert!(earliest.err.contains("going on at 2 (0 lost, 7 repeated)"), "{}", earliest.err);
+}
+
+#[test]
+fn what_happened_is_json_where_records_are() {
+    let broker = cluster(Release::V4_4, 1, 6);
+    broker.with(|core| core.delete_before("clicks", 0, 2)).unwrap();
+    for shape in ["-J", "--json"] {
+        let args = ["consume", "-t", "clicks", "-e", "-o", "1", "--reset", "earliest", shape];
+        let run = run(&broker, &args);
+        assert_eq!((run.code, run.lines().len()), (1, 4), "{}", run.err);
+        let mut event: serde_json::Value = serde_json::from_str(&run.err).unwrap();
+        let message = event.as_object_mut().unwrap().remove("message");
+        assert!(message.unwrap().as_str().unwrap().contains("the log now starts at 2"));
+        assert_eq!(
+            event,
+            json!({"event": "out_of_range", "topic": "clicks", "partition": 0, "offset": 1, "resumed_at": 2,
+                "lost": 1, "repeated": 0})
+        );
+    }
 }
 
 #[test]

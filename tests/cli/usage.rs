@@ -20,6 +20,13 @@ fn wrong_usage_exits_with_2_and_says_what_is_right() {
         (&["consume", "-b", "h", "-t", "t", "-J", "--json"], "cannot be used with"),
         (&["consume", "-b", "h", "-t", "t", "-X", "fetch.max.byte=1"], "Did you mean fetch.max.bytes"),
         (&["consume", "-b", "h", "-t", "t", "--on-corrupt", "ignore"], "[possible values: stop, skip, raw]"),
+        (
+            &["consume", "-b", "h", "-t", "t", "--reset", "x"],
+            "[possible values: fail, earliest, latest, nearest]",
+        ),
+        (&["consume", "-b", "h", "-t", "t", "--memory", "0"], "expected a number of bytes, as in 64M"),
+        (&["consume", "-b", "h", "-t", "t", "--by-partition"], "--exit-at-end"),
+        (&["consume", "-b", "h", "-t", "^("], "'^(' for '--topic <TOPIC>'"),
         (&["consume", "-b", "h", "-t", "t", "--isolation", "x"], "read_committed or read_uncommitted"),
         (&["produce", "-b", "h", "-t", "t", "-z", "bzip2"], "no codec is called \"bzip2\""),
         (&["produce", "-b", "h", "-t", "t", "--acks", "2"], "expected all, 1 or 0"),

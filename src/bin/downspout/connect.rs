@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use downspout::client::{Cluster, SimpleConsumer};
+use downspout::client::Cluster;
 use downspout::net::{BrokerAddress, Dialer, VersionSource};
 use downspout::records::CrcCheck;
 use downspout::{Error, ErrorKind, Fault};
@@ -62,7 +62,16 @@ impl Target {
         let mut builder = Cluster::builder(self.bootstrap.iter().map(BrokerAddress::to_string))
             .request_timeout(self.timeout)
             .api_timeout(PATIENCE)
-            .isolation(properties.isolation.unwrap_or_default());
+            .isolation(properties.isolation.unwrap_or_default())
+            .crc(self.crc())
+            // Any record that an answer has room for.
+            .fetch_limit(i32::MAX);
+        if let Some(rack) = &properties.rack {
+            builder = builder.rack(rack);
+        }
+        if let Some(bytes) = properties.memory {
+            builder = builder.memory(bytes);
+        }
         if let Some(client_id) = &properties.client_id {
             builder = builder.client_id(client_id);
         }
@@ -72,23 +81,9 @@ impl Target {
         builder.connect().await
     }
 
-    /// A client of one broker, with the settings.
-    pub(crate) fn consumer(&self, address: &BrokerAddress) -> Result<SimpleConsumer, Error> {
-        let properties = &self.properties;
-        let crc = if properties.check_crcs == Some(false) { CrcCheck::Skip } else { CrcCheck::Verify };
-        let mut builder = SimpleConsumer::builder(&address.to_string())
-            .request_timeout(self.timeout)
-            .isolation(properties.isolation.unwrap_or_default())
-            .crc(crc)
-            // Any record that an answer has room for.
-            .fetch_limit(i32::MAX);
-        if let Some(client_id) = &properties.client_id {
-            builder = builder.client_id(client_id);
-        }
-        if let Some(timeout) = properties.connect_timeout {
-            builder = builder.connect_timeout(timeout);
-        }
-        builder.build()
+    /// What to do about checksums.
+    pub(crate) fn crc(&self) -> CrcCheck {
+        if self.properties.check_crcs == Some(false) { CrcCheck::Skip } else { CrcCheck::Verify }
     }
 
     /// For what is sent without an answer to a broker whose versions became known like that.
@@ -113,6 +108,7 @@ impl From<&Error> for Exit {
         match error.kind() {
             ErrorKind::Config(_) => Exit::Usage,
             ErrorKind::Decode(_) | ErrorKind::RecordTooLarge { .. } => Exit::Found,
+            ErrorKind::OutOfRange(_) => Exit::Stopped,
             ErrorKind::Broker { code, .. } if code.0 == 1 => Exit::Stopped,
             _ if error.fault() == Fault::Data => Exit::Found,
             _ => Exit::Unreachable,

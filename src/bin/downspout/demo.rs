@@ -4,9 +4,8 @@ use std::fmt;
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use downspout::client::blocking::SimpleConsumer;
-use downspout::client::{Fetch, FetchedPartition};
-use downspout::records::{Codec, Magic, NewHeader, NewRecord, Record, RecordSetWriter, WriteError};
+use downspout::client::{Cluster, EndOffset, Item, StartOffset};
+use downspout::records::{Batch, Codec, Magic, NewHeader, NewRecord, Record, RecordSetWriter, WriteError};
 use downspout::testing::{EmbeddedBroker, Release};
 
 use crate::exit::{Exit, Failure};
@@ -60,10 +59,10 @@ const fn click(
 /// 2026-01-01T09:00:00Z, the time of the first click; one follows every second.
 const FIRST_CLICK_MS: i64 = 1_767_258_000_000;
 
-pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     let broker = start(args.release).map_err(failed)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    show(&broker, args.release, &mut out)?;
+    show(&broker, args.release, &mut out).await?;
     out.flush().map_err(Failure::output)?;
     Ok(Exit::Ok)
 }
@@ -116,59 +115,44 @@ fn known(codec: Codec, release: Release) -> Codec {
 }
 
 /// Reads the topic back, a line a record, and says what it was in the end.
-fn show(broker: &EmbeddedBroker, release: Release, out: &mut impl Write) -> Result<(), Failure> {
+async fn show(broker: &EmbeddedBroker, release: Release, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(out, "Kafka {release} is up inside this process, on {}. Read from it:\n", broker.addr())
         .map_err(Failure::output)?;
-    let consumer = SimpleConsumer::connect(broker.addr()).map_err(failed)?;
+    let cluster = Cluster::connect([broker.addr()]).await.map_err(failed)?;
     let mut batches = Vec::new();
     let mut expected =
         WRITTEN.iter().flat_map(|(partition, _, clicks)| clicks.iter().map(|it| (*partition, it)));
-    let mut count = 0;
-    let mut spoken = 0;
-    let partitions = WRITTEN.iter().map(|(partition, ..)| *partition);
-    let mut partitions: Vec<i32> = partitions.collect();
-    partitions.dedup();
-    for partition in partitions {
-        let mut offset = consumer.earliest_offset(TOPIC, partition).map_err(failed)?;
-        let end = consumer.latest_offset(TOPIC, partition).map_err(failed)?;
-        while offset < end {
-            let fetched = consumer.fetch(Fetch::new(TOPIC, partition, offset)).map_err(failed)?;
-            spoken = fetched.version();
-            let Some(answer) = fetched.partition(TOPIC, partition) else { break };
-            for batch in answer.batches() {
-                let batch = batch.map_err(failed)?;
-                for record in batch.records() {
-                    let record = record.map_err(failed)?;
-                    let right =
-                        expected.next().is_some_and(|(to, click)| to == partition && click.is(&record));
-                    if !right {
-                        let place = format_args!("{TOPIC}/{partition} @{}", record.offset());
-                        return Err(failed(format_args!("{place}: this is not what was written")));
-                    }
-                    writeln!(out, "{}", Line { partition, record: &record }).map_err(Failure::output)?;
-                    count += 1;
+    for partition in cluster.partitions(TOPIC).await.map_err(failed)? {
+        let stream = cluster.partition(TOPIC, partition).stream(StartOffset::Earliest);
+        let mut stream = stream.until(EndOffset::Latest).await.map_err(failed)?;
+        while let Some(item) = stream.next().await.map_err(failed)? {
+            let batch = match item {
+                Item::Batch(batch) => batch,
+                Item::Recovered(event) => return Err(failed(event)),
+                other => return Err(failed(format_args!("{other:?} came, which was not written"))),
+            };
+            for record in batch.records() {
+                let record = record.map_err(failed)?;
+                let right = expected.next().is_some_and(|(to, click)| to == partition && click.is(&record));
+                if !right {
+                    let place = format_args!("{TOPIC}/{partition} @{}", record.offset());
+                    return Err(failed(format_args!("{place}: this is not what was written")));
                 }
+                writeln!(out, "{}", Line { partition, record: &record }).map_err(Failure::output)?;
             }
-            batches.extend(stored(answer));
-            if answer.next_offset() <= offset {
-                break;
-            }
-            offset = answer.next_offset();
+            batches.push(Row::of(partition, &batch));
         }
     }
     if expected.next().is_some() {
         return Err(failed("not every record came"));
     }
-    writeln!(out, "\n{:<10}{:<9}{:>7}  {:<8}format", "partition", "offsets", "bytes", "codec")
+    writeln!(out, "\n{:<10}{:<9}{:>8}  {:<8}format", "partition", "offsets", "inflated", "codec")
         .map_err(Failure::output)?;
     batches.iter().try_for_each(|row| writeln!(out, "{row}")).map_err(Failure::output)?;
-    let bytes: usize = batches.iter().map(|row| row.bytes).sum();
-    let rows = batches.len();
-    writeln!(
-        out,
-        "\nAll {count} records came as they were written: {rows} entries, {bytes} bytes, Fetch {spoken}."
-    )
-    .map_err(Failure::output)
+    let (rows, bytes) = (batches.len(), batches.iter().map(|row| row.bytes).sum::<usize>());
+    let count: usize = WRITTEN.iter().map(|(.., clicks)| clicks.len()).sum();
+    writeln!(out, "\nAll {count} records came as they were written: {rows} batches, {bytes} bytes.")
+        .map_err(Failure::output)
 }
 
 fn failed(error: impl fmt::Display) -> Failure {
@@ -214,37 +198,32 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// An entry as it lies in the log.
+/// A batch, as one line.
 struct Row {
     partition: i32,
     first: i64,
     last: i64,
+    /// Inflated.
     bytes: usize,
     codec: &'static str,
     format: &'static str,
 }
 
-fn stored(answer: &FetchedPartition) -> Vec<Row> {
-    let mut first = answer.offset();
-    let entries = answer.record_set().entries().filter_map(Result::ok);
-    let rows = entries.map(|entry| {
-        let last = entry.next_offset() - 1;
-        let row = Row {
-            partition: answer.partition(),
-            first,
-            last,
-            bytes: entry.bytes().len(),
-            codec: entry.codec().map_or("unknown", Codec::name),
-            format: match entry.magic() {
-                Magic::V0 => "message, magic 0",
-                Magic::V1 => "message, magic 1",
+impl Row {
+    fn of(partition: i32, batch: &Batch) -> Row {
+        Row {
+            partition,
+            first: batch.base_offset(),
+            last: batch.last_offset(),
+            bytes: batch.size(),
+            codec: batch.codec().name(),
+            format: match batch.magic() {
+                Magic::V0 => "messages, magic 0",
+                Magic::V1 => "messages, magic 1",
                 Magic::V2 => "batch, magic 2",
             },
-        };
-        first = last + 1;
-        row
-    });
-    rows.collect()
+        }
+    }
 }
 
 impl fmt::Display for Row {
@@ -254,6 +233,6 @@ impl fmt::Display for Row {
             0 => self.first.to_string(),
             _ => format!("{}–{}", self.first, self.last),
         };
-        write!(f, "{partition:<10}{offsets:<9}{:>7}  {:<8}{}", self.bytes, self.codec, self.format)
+        write!(f, "{partition:<10}{offsets:<9}{:>8}  {:<8}{}", self.bytes, self.codec, self.format)
     }
 }

@@ -15,8 +15,6 @@ pub(crate) enum Exit {
     Usage = 2,
     /// No broker, no such topic, or access denied.
     Unreachable = 3,
-    /// Partly done.
-    Partly = 4,
     /// A partition stopped.
     Stopped = 5,
     /// A signal (SIGINT) came.

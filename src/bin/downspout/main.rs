@@ -2,7 +2,6 @@
 
 mod args;
 mod broker;
-mod cluster;
 mod completions;
 mod connect;
 mod consume;
@@ -49,7 +48,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Consume(args) => block_on(consume::run(&args)),
         Command::Produce(args) => block_on(produce::run(&args)),
         Command::Decode(args) => decode::run(args),
-        Command::Demo(args) => demo::run(&args),
+        Command::Demo(args) => block_on(demo::run(&args)),
         Command::Broker(args) => block_on(broker::run(&args)),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

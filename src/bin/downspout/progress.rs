@@ -18,11 +18,14 @@ pub(crate) struct Progress {
 const EVERY: Duration = Duration::from_millis(200);
 
 impl Progress {
-    /// Shows something only if stdout is no terminal and stderr is one. `records` are expected, if
-    /// that is known.
+    /// Whether anything is shown: only if stdout is no terminal and stderr is one.
+    pub(crate) fn is_wanted(quiet: bool) -> bool {
+        !quiet && !stdout().is_terminal() && stderr().is_terminal()
+    }
+
+    /// `records` are expected, if that is known.
     pub(crate) fn new(quiet: bool, records: Option<u64>) -> Progress {
-        let wanted = !quiet && !stdout().is_terminal() && stderr().is_terminal();
-        let bar = wanted.then(|| {
+        let bar = Progress::is_wanted(quiet).then(|| {
             let (bar, template) = match records {
                 Some(records) => (ProgressBar::new(records), "{wide_bar} {percent}% {msg}"),
                 None => (ProgressBar::new_spinner(), "{spinner} {msg}"),
@@ -52,11 +55,13 @@ impl Progress {
         bar.set_message(format!("{} records, {rate}/s, {flow}/s, {}", HumanCount(self.records), place()));
     }
 
-    /// Says something on stderr without tearing the bar.
-    pub(crate) fn say(&self, line: &str) {
+    /// Writes a line to stderr without tearing the bar.
+    pub(crate) fn line(&self, line: &str) {
+        // Nobody is left to tell when stderr is gone.
+        let write = || drop(writeln!(stderr(), "{line}"));
         match &self.bar {
-            Some(bar) => bar.suspend(|| say(line)),
-            None => say(line),
+            Some(bar) => bar.suspend(write),
+            None => write(),
         }
     }
 

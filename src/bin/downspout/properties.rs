@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
+use downspout::client::ResetPolicy;
 use downspout::records::{Codec, Isolation};
 
 use crate::exit::Failure;
@@ -21,6 +23,9 @@ pub(crate) struct Properties {
     pub(crate) isolation: Option<Isolation>,
     pub(crate) check_crcs: Option<bool>,
     pub(crate) offset_reset: Option<OffsetReset>,
+    pub(crate) rack: Option<String>,
+    /// Set by `--memory` alone.
+    pub(crate) memory: Option<usize>,
     pub(crate) acks: Option<i16>,
     pub(crate) codec: Option<Codec>,
     pub(crate) retries: Option<u32>,
@@ -28,12 +33,29 @@ pub(crate) struct Properties {
     pub(crate) batch_bytes: Option<usize>,
 }
 
-/// What to do when the offset asked for is not in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What to do when the offset that comes next is not in the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OffsetReset {
-    Earliest,
-    Latest,
+    /// Stop, with exit code 5.
+    #[default]
     Fail,
+    /// Say what is lost, and go on at the start of the log; exit code 1 at the end.
+    Earliest,
+    /// Likewise, at its end.
+    Latest,
+    /// Likewise, at the end that is nearer.
+    Nearest,
+}
+
+impl From<OffsetReset> for ResetPolicy {
+    fn from(reset: OffsetReset) -> ResetPolicy {
+        match reset {
+            OffsetReset::Fail => ResetPolicy::Fail,
+            OffsetReset::Earliest => ResetPolicy::Earliest,
+            OffsetReset::Latest => ResetPolicy::Latest,
+            OffsetReset::Nearest => ResetPolicy::Nearest,
+        }
+    }
 }
 
 type Setter = fn(&mut Properties, &str) -> Result<(), String>;
@@ -55,6 +77,7 @@ const NAMES: &[(&str, Setter)] = &[
     ("isolation.level", |p, v| set(&mut p.isolation, isolation(v))),
     ("check.crcs", |p, v| set(&mut p.check_crcs, boolean(v))),
     ("auto.offset.reset", |p, v| set(&mut p.offset_reset, offset_reset(v))),
+    ("client.rack", |p, v| set(&mut p.rack, Ok(v.to_owned()))),
     ("acks", |p, v| set(&mut p.acks, acks(v))),
     ("request.required.acks", |p, v| set(&mut p.acks, acks(v))),
     ("compression.type", |p, v| set(&mut p.codec, v.parse())),
@@ -102,6 +125,18 @@ fn ms(text: &str) -> Result<Duration, String> {
     number::<u32>(text, 0).map(|ms| Duration::from_millis(ms.into()))
 }
 
+/// A number of bytes, with K, M or G behind it for powers of 1024.
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.to_ascii_uppercase().chars().last() {
+        Some('K') => (&text[..text.len() - 1], 10),
+        Some('M') => (&text[..text.len() - 1], 20),
+        Some('G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a number of bytes, as in 64M".into())
+}
+
 fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "expected true or false".into())
 }
@@ -124,8 +159,9 @@ fn offset_reset(text: &str) -> Result<OffsetReset, String> {
     match text {
         "earliest" | "beginning" | "smallest" => Ok(OffsetReset::Earliest),
         "latest" | "end" | "largest" => Ok(OffsetReset::Latest),
-        "error" | "none" => Ok(OffsetReset::Fail),
-        _ => Err("expected earliest, latest or error".into()),
+        "nearest" => Ok(OffsetReset::Nearest),
+        "error" | "none" | "fail" => Ok(OffsetReset::Fail),
+        _ => Err("expected earliest, latest, nearest or error".into()),
     }
 }
 
@@ -154,6 +190,16 @@ mod tests {
         let other = ["fetch.message.max.bytes=5", "fetch.wait.max.ms=7", "topic.request.required.acks=-1"];
         assert_eq!(java, parse(&other).unwrap());
         assert_eq!(java.max_wait, Some(Duration::from_millis(7)));
+    }
+
+    #[test]
+    fn bytes_are_counted_in_powers_of_1024() {
+        for (text, count) in [("1", 1), ("3k", 3 << 10), ("64M", 64 << 20), ("2G", 2 << 30)] {
+            assert_eq!(bytes(text), Ok(count), "{text}");
+        }
+        for text in ["", "0", "M", "-1", "1.5M", "1T", "20000000000G"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
     }
 
     #[test]

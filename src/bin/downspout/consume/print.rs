@@ -1,12 +1,12 @@
-//! Shows the records of a fetch, and deals with damage among them.
+//! Shows what a stream gives: records on standard output, what happened on standard error.
 
 use std::io;
-use std::sync::atomic::Ordering;
 
 use clap::ValueEnum;
-use downspout::records::{Corruption, Record};
+use downspout::client::{CorruptPolicy, Item, Recovered, TopicPartition};
+use downspout::records::{Batch, Corruption};
 
-use super::reader::Data;
+use super::event;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -18,16 +18,28 @@ use crate::show::{Show, Shown};
 pub(super) enum OnCorrupt {
     /// Stop, with exit code 1.
     Stop,
-    /// Say what is lost, and go on after it; exit code 4 at the end.
+    /// Say what is lost, and go on after it; exit code 1 at the end.
     Skip,
-    /// Show the raw bytes as a record, and go on after them; exit code 4 at the end.
+    /// Show the raw bytes as a record, and go on after them; exit code 1 at the end.
     Raw,
+}
+
+impl From<OnCorrupt> for CorruptPolicy {
+    fn from(policy: OnCorrupt) -> CorruptPolicy {
+        match policy {
+            OnCorrupt::Stop => CorruptPolicy::Stop,
+            OnCorrupt::Skip => CorruptPolicy::Skip,
+            OnCorrupt::Raw => CorruptPolicy::Raw,
+        }
+    }
 }
 
 /// Whether there is more to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     On,
+    /// Nothing more of this partition.
+    Behind,
     /// As many records as were asked for were shown.
     Enough,
 }
@@ -35,107 +47,130 @@ pub(super) enum Flow {
 pub(super) struct Printer {
     pub(super) output: Output<io::StdoutLock<'static>>,
     pub(super) show: Show,
-    pub(super) topic: String,
+    pub(super) events_as_json: bool,
     pub(super) on_corrupt: OnCorrupt,
+    /// Show nothing of a partition from the first record on that is not older, in ms since 1970.
+    pub(super) until: Option<i64>,
     /// Records that may still be shown, if that is limited.
     pub(super) left: Option<u64>,
     pub(super) progress: Progress,
+    pub(super) quiet: bool,
     pub(super) exit: Exit,
 }
 
 impl Printer {
-    /// Shows what a fetch gave of a partition.
-    pub(super) fn data(&mut self, data: &Data) -> Result<Flow, Failure> {
-        let mut shown = 0;
-        let flow = self.batches(data, &mut shown);
-        let place = || format!("{}/{} at offset {}", self.topic, data.part.partition, data.part.start);
-        self.progress.add(shown, data.fetched.record_set().bytes().len() as u64, place);
-        // Also before a failure: what was good is to be seen.
-        let flushed = self.output.flush();
-        let flow = flow?;
-        flushed.map_err(Failure::output)?;
-        Ok(flow)
+    /// Shows what came of a partition, and by which broker.
+    pub(super) fn item(
+        &mut self,
+        from: &TopicPartition,
+        broker: Option<i32>,
+        item: &Item,
+    ) -> Result<Flow, Failure> {
+        let origin = Shown {
+            topic: &from.topic,
+            partition: from.partition,
+            broker: broker.unwrap_or(-1),
+            offset: 0,
+            content: Content::default(),
+            damage: None,
+        };
+        match item {
+            Item::Batch(batch) => {
+                let mut shown = 0;
+                let flow = self.batch(from, origin, batch, &mut shown);
+                let place = || format!("{from} at offset {}", batch.next_offset());
+                self.progress.add(shown, batch.size() as u64, place);
+                flow
+            }
+            Item::Recovered(event) => {
+                self.event(from, event);
+                Ok(Flow::On)
+            }
+            Item::Raw(bytes, damage) => {
+                let what = format!("{from}: {damage}");
+                let content = Content { value: Some(bytes), ..Content::default() };
+                let shown = Shown { offset: damage.first_offset, content, damage: Some(&what), ..origin };
+                self.exit = Exit::Found;
+                self.record(shown)
+            }
+            // A kind that is not known here is no record.
+            _ => Ok(Flow::On),
+        }
     }
 
-    fn batches(&mut self, data: &Data, shown: &mut u64) -> Result<Flow, Failure> {
-        let options = data.fetched.read_options().clone();
-        for batch in data.fetched.record_set().batches(options) {
-            let batch = match batch {
-                Ok(batch) => batch,
-                Err(corruption) => {
-                    self.damage(data, &corruption)?;
+    /// Hands on what was shown.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        self.output.flush().map_err(Failure::output)
+    }
+
+    fn batch(
+        &mut self,
+        from: &TopicPartition,
+        origin: Shown<'_>,
+        batch: &Batch,
+        shown: &mut u64,
+    ) -> Result<Flow, Failure> {
+        for record in batch.records() {
+            let record = match record {
+                Ok(record) => record,
+                Err(damage) => {
+                    self.damage(from, damage)?;
                     continue;
                 }
             };
-            for record in batch.records() {
-                let record = match record {
-                    Ok(record) => record,
-                    Err(corruption) => {
-                        self.damage(data, &corruption)?;
-                        continue;
-                    }
-                };
-                if is_behind(data, &record) {
-                    data.part.enough.store(true, Ordering::Relaxed);
-                    return Ok(Flow::On);
-                }
-                if self.left == Some(0) {
-                    return Ok(Flow::Enough);
-                }
-                self.record(data, record.offset(), Content::from(&record), None);
-                self.output.check().map_err(Failure::output)?;
-                *shown += 1;
-                if let Some(left) = &mut self.left {
-                    *left -= 1;
-                    if *left == 0 {
-                        return Ok(Flow::Enough);
-                    }
-                }
+            if self.until.is_some_and(|until| record.timestamp().is_some_and(|time| time >= until)) {
+                return Ok(Flow::Behind);
+            }
+            let flow =
+                self.record(Shown { offset: record.offset(), content: Content::from(&record), ..origin })?;
+            *shown += 1;
+            if flow == Flow::Enough {
+                return Ok(flow);
             }
         }
         Ok(Flow::On)
     }
 
-    fn record(&mut self, data: &Data, offset: i64, content: Content<'_>, damage: Option<&str>) {
-        let (partition, broker) = (data.part.partition, data.broker);
-        let shown = Shown { topic: &self.topic, partition, broker, offset, content, damage };
+    fn record(&mut self, shown: Shown<'_>) -> Result<Flow, Failure> {
         self.show.record(&mut self.output, shown);
+        self.output.check().map_err(Failure::output)?;
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                return Ok(Flow::Enough);
+            }
+        }
+        Ok(Flow::On)
     }
 
-    fn damage(&mut self, data: &Data, corruption: &Corruption) -> Result<(), Failure> {
-        let what = format!("{}/{}: {corruption}", self.topic, data.part.partition);
-        if self.on_corrupt == OnCorrupt::Raw {
-            let set = data.fetched.record_set();
-            let bytes = set.bytes();
-            let entry = set.entries().flatten().find(|entry| entry.position() == corruption.entry_position);
-            let raw = match &entry {
-                Some(entry) => entry.bytes().as_ref(),
-                None => bytes.get(corruption.entry_position..).unwrap_or_default(),
-            };
-            let content = Content { value: Some(raw), ..Content::default() };
-            self.record(data, corruption.first_offset, content, Some(&what));
-        }
-        if corruption.next_offset.is_none() {
-            let what = format!(
-                "{what}. The bytes do not tell where the next record begins; -o N starts at an offset"
-            );
-            return Err(Failure::new(Exit::Found, what));
-        }
+    /// Damage inside of a batch whose checksum is right, which the stream cannot see; there are no
+    /// bytes of it to show.
+    fn damage(&mut self, from: &TopicPartition, damage: Corruption) -> Result<(), Failure> {
         if self.on_corrupt == OnCorrupt::Stop {
-            let what =
-                format!("{what}. --on-corrupt skip goes on after it, --on-corrupt raw shows the bytes");
+            let what = format_args!("{from}: {damage}. --corrupt skip goes on after it");
             return Err(Failure::new(Exit::Found, what));
         }
-        if self.on_corrupt == OnCorrupt::Skip {
-            self.progress.say(&what);
-        }
-        self.exit = Exit::Partly;
+        self.event(from, &Recovered::Corrupt(damage));
         Ok(())
+    }
+
+    fn event(&mut self, from: &TopicPartition, event: &Recovered) {
+        let is_found = event::is_found(event);
+        if is_found {
+            self.exit = Exit::Found;
+        }
+        if self.quiet && !is_found {
+            return;
+        }
+        let line = if self.events_as_json { event::json(from, event) } else { event::text(from, event) };
+        self.progress.line(&line);
     }
 }
 
-/// Whether the record lies where reading shall stop, or behind.
-fn is_behind(data: &Data, record: &Record<'_>) -> bool {
-    data.part.stop.is_some_and(|stop| record.offset() >= stop)
-        || data.part.until.is_some_and(|until| record.timestamp().is_some_and(|time| time >= until))
+impl Drop for Printer {
+    /// Also after a failure or a signal: what was good is to be seen.
+    fn drop(&mut self) {
+        let _ = self.output.flush();
+        self.progress.finish();
+    }
 }

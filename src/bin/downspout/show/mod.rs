@@ -87,6 +87,11 @@ impl ShowArgs {
 }
 
 impl Show {
+    /// Whether programs are to read it.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self, Show::Envelope | Show::Json)
+    }
+
     pub(crate) fn record<W: Write>(&self, output: &mut Output<W>, shown: Shown<'_>) {
         match self {
             Show::Template(template) => template.show(output, shown),
