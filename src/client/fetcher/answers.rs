@@ -61,6 +61,10 @@ impl Engine {
         }
         lanes.failures = 0;
         lanes.not_before = None;
+        if response.throttle_time_ms > 0 && response.responses.is_empty() {
+            self.throttled(broker, lane, &plan.wanted);
+            return;
+        }
         let mut parts = Parts::new(version, &mut response);
         let endpoints = std::mem::take(&mut response.node_endpoints);
         let origin = Origin { broker, address, version, frame: Frame::new(), endpoints };
@@ -89,6 +93,18 @@ impl Engine {
         }
         // What was set aside has been charged to the partitions by now.
         drop(reserved);
+    }
+
+    /// The answer brings nothing but the time for which the client is to hold back (KIP-219), which
+    /// the connection does.
+    fn throttled(&mut self, broker: i32, lane: usize, wanted: &[Wanted]) {
+        for wanted in wanted {
+            if let Some(partition) = self.partitions.get_mut(&wanted.key)
+                && partition.phase == Phase::Flying(broker, lane)
+            {
+                self.retry_later(wanted.key);
+            }
+        }
     }
 
     /// The connection was lost, or the answer could not be read.

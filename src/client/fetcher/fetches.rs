@@ -123,7 +123,8 @@ impl Engine {
         });
         let most = if half { line.len().div_ceil(2) } else { line.len() };
         let target = self.shared.settings.answer_bytes;
-        let mut picked = Picked::new(self.budget.available(), target, capped);
+        let frame = if capped { usize::MAX } else { self.frame_room() };
+        let mut picked = Picked::new(self.budget.available(), target, capped, frame);
         let mut left = std::collections::VecDeque::with_capacity(line.len());
         while let Some(key) = line.pop_front() {
             if picked.plan.len() >= most || picked.is_full() {
@@ -155,8 +156,8 @@ impl Engine {
         let lanes = self.brokers.get_mut(&broker)?;
         let waiting = std::mem::take(&mut lanes.quiet);
         let available = self.budget.available();
-        let total = QUIET_BYTES.min(available.max(FLOOR));
-        let mut picked = Picked::new(usize::MAX, usize::MAX, true);
+        let total = QUIET_BYTES.min(available.max(FLOOR)).min(self.frame_room());
+        let mut picked = Picked::new(usize::MAX, usize::MAX, true, usize::MAX);
         let mut left = BTreeSet::new();
         let share = self.budget.share(usize::MAX);
         for key in waiting {
@@ -181,6 +182,11 @@ impl Engine {
         Some(plan)
     }
 
+    /// Bytes of records that a frame has room for, beside what is around them.
+    fn frame_room(&self) -> usize {
+        self.shared.settings.client.frame_limit.saturating_sub(64 << 10).max(1)
+    }
+
     /// There is no room in the budget for all that could be fetched.
     fn short_of_room(&mut self) {
         self.budget.wait_for_any();
@@ -192,6 +198,7 @@ impl Engine {
     }
 
     fn send(&mut self, broker: i32, lane: usize, mut plan: Plan) {
+        let room = self.frame_room();
         let Some(lanes) = self.brokers.get_mut(&broker) else { return };
         let state = &mut lanes.lanes[lane];
         let settings = &self.shared.settings;
@@ -212,17 +219,26 @@ impl Engine {
         };
         if version < FIRST_BATCH_WHOLE && plan.poll != Poll::Hot {
             // Nothing but the limits of the partitions holds the answer down.
-            let each =
-                i32::try_from((plan.max_bytes / plan.wanted.len().max(1)).max(16 << 10)).unwrap_or(i32::MAX);
+            let count = plan.wanted.len().max(1);
+            let each = (plan.max_bytes / count).max(16 << 10).min(room / count).max(1);
+            let mut left = room.saturating_sub(each * count);
             for wanted in &mut plan.wanted {
+                let limit = usize::try_from(wanted.max_bytes).unwrap_or(0).min(each);
                 let raised = self.partitions.get(&wanted.key).and_then(|partition| partition.raised);
-                wanted.max_bytes = raised.unwrap_or(wanted.max_bytes.min(each));
+                let more = raised.and_then(|raised| usize::try_from(raised).ok()?.checked_sub(limit));
+                wanted.max_bytes = match (raised, more) {
+                    (Some(raised), Some(more)) if more <= left => {
+                        left -= more;
+                        raised
+                    }
+                    _ => i32::try_from(limit).unwrap_or(i32::MAX),
+                };
             }
         }
         if version < FIRST_BATCH_WHOLE {
             plan.max_bytes = plan.wanted.iter().map(|wanted| wanted.max_bytes.unsigned_abs() as usize).sum();
         }
-        plan.max_bytes = plan.max_bytes.min(settings.client.frame_limit.saturating_sub(64 << 10)).max(1);
+        plan.max_bytes = plan.max_bytes.min(room);
         let (request, in_session) = plan.request(version, &mut state.session);
         let reserved = self.budget.reserve(plan.max_bytes);
         let options = RequestOptions {
@@ -325,6 +341,8 @@ struct Picked {
     target: usize,
     /// The whole answer can be limited, not only each part of it.
     capped: bool,
+    /// What the parts may come to together.
+    frame: usize,
     /// Somebody was left out, or got less, for want of room.
     short: bool,
     /// Somebody wants no follower named.
@@ -332,7 +350,7 @@ struct Picked {
 }
 
 impl Picked {
-    fn new(available: usize, target: usize, capped: bool) -> Self {
+    fn new(available: usize, target: usize, capped: bool, frame: usize) -> Self {
         Picked {
             plan: Vec::new(),
             names: BTreeSet::new(),
@@ -343,6 +361,7 @@ impl Picked {
             available,
             target,
             capped,
+            frame,
             short: false,
             leader_only: false,
         }
@@ -376,6 +395,9 @@ impl Picked {
             if partition.raised.is_none() {
                 bytes = bytes.min(room.max(FLOOR));
             }
+        }
+        if self.bytes.saturating_add(bytes) > self.frame && !self.plan.is_empty() {
+            return false;
         }
         if !self.names.insert((Arc::clone(partition.topic()), partition.number())) {
             return false;
