@@ -1,8 +1,9 @@
 //! Every corner case and complaint that this layer answers for has a test that names it.
 //!
 //! Rows are cited in the names of tests: `case_42_…` for the corner cases of the protocol notes,
-//! `d15_…`, `b2_…`, `g1_…` for what users of other clients ran into. A row about something that is
-//! not built yet stands in [`OPEN`], with the reason, and is printed; it never gets an empty test.
+//! `d15_…`, `b2_…`, `g1_…`, `o3_…`, `s7_…`, `p1_…`, `c4_…` for what users of other clients ran into. A
+//! row about something that is not built yet stands in [`OPEN`], with the reason, and is printed; it
+//! never gets an empty test.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,12 +12,17 @@ use std::fs;
 use std::path::Path;
 
 /// Rows without a test, and what they wait for.
-const OPEN: &[(&str, &str)] = &[];
+const OPEN: &[(&str, &str)] = &[
+    ("o9", "pending and failed offsets below the log start: the spout"),
+    ("o10", "a lag limit: the spout"),
+    ("p9", "payloads taken without a copy: the full producer"),
+    ("c8", "stale brokers, paths and sessions of ZooKeeper: ZooKeeper"),
+];
 
 fn wanted() -> BTreeSet<String> {
-    let cases = (1..=21).chain(23..=51).chain(53..=61).chain(63..=64).chain(67..=67).chain(68..=80);
+    let cases = (1..=51).chain(53..=64).chain(67..=80);
     let cases = cases.map(|number| format!("case_{number}"));
-    let others = [("d", 23), ("b", 6), ("g", 7)];
+    let others = [("d", 23), ("b", 6), ("g", 7), ("o", 13), ("s", 9), ("p", 10), ("c", 8)];
     cases
         .chain(others.into_iter().flat_map(|(letter, last)| (1..=last).map(move |n| format!("{letter}{n}"))))
         .collect()
@@ -47,9 +53,19 @@ fn walk(folder: &Path, found: &mut BTreeSet<String>) {
         if path.is_dir() {
             walk(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            cited(&fs::read_to_string(&path).unwrap(), found);
+            let mut here = BTreeSet::new();
+            cited(&fs::read_to_string(&path).unwrap(), &mut here);
+            if speaks_of_vectors(&path) {
+                here.retain(|row| !row.starts_with('p'));
+            }
+            found.extend(here);
         }
     }
+}
+
+/// Request and response vectors are numbered P1, P2, … too.
+fn speaks_of_vectors(path: &Path) -> bool {
+    path.components().any(|part| ["protocol", "cli"].iter().any(|name| part.as_os_str() == *name))
 }
 
 #[test]

@@ -3,16 +3,30 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
+mod cancel;
+mod damage;
+mod epochs;
+mod followers;
+mod memory;
+mod network;
 mod reading;
 mod recovery;
+mod sessions;
 mod simulation;
+mod slow_parts;
+mod transactions;
+mod wide;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use downspout::ErrorKind;
 use downspout::client::*;
+use downspout::protocol::{ApiKey, ErrorCode};
 use downspout::records::{Codec, Magic, NewRecord, RecordSetWriter};
 use downspout::testing::{EmbeddedBroker, Fault, Release};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Three brokers with topic `t` of three partitions, each led by another.
 fn brokers(release: Release) -> Arc<EmbeddedBroker> {
@@ -98,4 +112,31 @@ async fn event(stream: &mut PartitionStream) -> Recovered {
 
 fn to(end: i64) -> Vec<i64> {
     (0..end).collect()
+}
+
+/// Appends sets of one record each, whose value is `size` times the same byte.
+fn append_large(
+    brokers: &EmbeddedBroker,
+    topic: &str,
+    partition: i32,
+    count: usize,
+    size: usize,
+    codec: Codec,
+) {
+    let mut set = RecordSetWriter::new(Magic::V2).codec(codec);
+    set.push(NewRecord::value(&vec![b'x'; size])).unwrap();
+    let set = set.finish().unwrap();
+    for _ in 0..count {
+        brokers.append(topic, partition, &set).unwrap();
+    }
+}
+
+/// How many fetches a broker got.
+fn fetches(brokers: &EmbeddedBroker, node: i32) -> usize {
+    let is_it = |api, at| api == ApiKey::FETCH && at == node;
+    brokers.with(|core| core.requests().filter(|seen| is_it(seen.api, seen.node)).count())
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }

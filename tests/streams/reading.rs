@@ -91,7 +91,7 @@ async fn o13_a_seek_takes_effect_at_once_also_while_paused() {
     assert_eq!(read(&mut stream, 10).await, (90..100).collect::<Vec<_>>());
     stream.pause();
     stream.seek(StartOffset::At(40)).unwrap();
-    let silent = tokio::time::timeout(Duration::from_secs(3), stream.next()).await;
+    let silent = timeout(Duration::from_secs(3), stream.next()).await;
     assert!(silent.is_err(), "{silent:?}");
     stream.resume();
     assert_eq!(read(&mut stream, 60).await, (40..100).collect::<Vec<_>>());
@@ -108,7 +108,7 @@ async fn p10_a_pause_fetches_nothing_twice() {
     let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
     let mut found = read(&mut stream, 10).await;
     stream.pause();
-    assert!(tokio::time::timeout(Duration::from_secs(60), stream.next()).await.is_err());
+    assert!(timeout(Duration::from_secs(60), stream.next()).await.is_err());
     let asked = brokers.request_count(ApiKey::FETCH);
     stream.resume();
     found.extend(read(&mut stream, 990).await);
@@ -138,7 +138,7 @@ async fn p7_a_quiet_partition_costs_two_requests_a_second() {
     let brokers = brokers(Release::V2_8);
     let cluster = cluster(&brokers).await;
     let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(60), stream.next()).await.is_err());
+    assert!(timeout(Duration::from_secs(60), stream.next()).await.is_err());
     let asked = brokers.request_count(ApiKey::FETCH);
     assert!((115..=125).contains(&asked), "{asked}");
 }
@@ -164,7 +164,7 @@ async fn what_came_after_the_end_was_found_out_is_not_handed_out() {
         let mut stream = cluster.streams().partition("t", 0).until(EndOffset::Latest).await.unwrap();
         let asked = async {
             while brokers.request_count(ApiKey::FETCH) == 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                sleep(Duration::from_millis(10)).await;
             }
         };
         tokio::select! {
@@ -198,7 +198,7 @@ async fn each_partition_has_its_own_start_and_end_and_may_be_ended_anywhere() {
     let mut stream = open().await.unwrap();
     let control = stream.control();
     let mut found = [vec![], vec![], vec![]];
-    let rest = tokio::time::timeout(Duration::from_secs(5), async {
+    let rest = timeout(Duration::from_secs(5), async {
         while let Some((from, item)) = stream.next().await.unwrap() {
             let Item::Batch(batch) = item else { panic!("{item:?}") };
             found[from.partition as usize].extend(offsets(&batch));

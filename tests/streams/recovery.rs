@@ -1,6 +1,4 @@
 use super::*;
-use downspout::ErrorKind;
-use downspout::protocol::{ApiKey, ErrorCode};
 
 #[tokio::test(start_paused = true)]
 async fn o5_a_moved_leader_is_followed_within_one_refresh() {
@@ -13,7 +11,7 @@ async fn o5_a_moved_leader_is_followed_within_one_refresh() {
         for turn in 0..6 {
             brokers.with(|core| core.set_leader("t", 0, Some(turn % 3 + 1))).unwrap();
             append(&brokers, "t", 0, 10, 5);
-            let began = tokio::time::Instant::now();
+            let began = Instant::now();
             found.extend(read(&mut stream, 10).await);
             assert!(began.elapsed() < Duration::from_secs(2), "{release}: {:?}", began.elapsed());
         }
@@ -158,7 +156,7 @@ async fn a_broker_that_has_just_started_and_knows_no_topics_yet_is_not_believed(
     brokers.inject(unknown().on(ApiKey::METADATA).at_topic("t"));
     brokers.inject(unknown().on(ApiKey::FETCH));
     append(&brokers, "t", 0, 10, 10);
-    tokio::time::sleep(Duration::from_secs(2)).await; // of the paused clock
+    sleep(Duration::from_secs(2)).await; // of the paused clock
     brokers.with(|core| core.clear_faults());
     append(&brokers, "t", 0, 10, 10);
     assert_eq!(

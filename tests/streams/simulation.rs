@@ -10,7 +10,6 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use downspout::testing::Chaos;
-use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 
@@ -103,9 +102,7 @@ impl Simulation {
                 self.take(&at, item);
             }
             // Damaged twice at the same place: an error, and the next call tries once more.
-            Err(why)
-                if self.kind == Kind::Damage && matches!(why.kind(), downspout::ErrorKind::Corrupt(_)) =>
-            {
+            Err(why) if self.kind == Kind::Damage && matches!(why.kind(), ErrorKind::Corrupt(_)) => {
                 self.note(why);
             }
             Err(why) => panic!("{why}"),
