@@ -64,6 +64,12 @@ pub enum OutOfRange {
         /// The log as it is.
         log: LogBounds,
     },
+    /// It lies within the log, and the leader refuses it all the same, again and again. No policy goes on
+    /// from here: nothing says that records are gone.
+    Refused {
+        /// The log as the leader tells it.
+        log: LogBounds,
+    },
     /// The topic was deleted and made again: its id is another one (2.8 on).
     Recreated {
         /// The id of the topic that was read so far.
@@ -81,6 +87,7 @@ impl OutOfRange {
         match *self {
             OutOfRange::BelowStart { log }
             | OutOfRange::AboveEnd { log }
+            | OutOfRange::Refused { log }
             | OutOfRange::Recreated { log, .. } => log,
         }
     }
@@ -96,6 +103,10 @@ impl fmt::Display for OutOfRange {
             OutOfRange::AboveEnd { .. } => write!(
                 f,
                 "the log ends at {end} (and starts at {start}): it was truncated, or the topic was made anew, or this is another cluster"
+            ),
+            OutOfRange::Refused { .. } => write!(
+                f,
+                "the log runs from {start} to {end}, yet its leader refuses to read there; look at that broker"
             ),
             OutOfRange::Recreated { old, new, .. } => write!(
                 f,
@@ -214,7 +225,7 @@ enum Stage {
     Bounds,
 }
 
-/// Refusals of a position that the bounds allow, after which the answer is believed to be wrong.
+/// Refusals of a position that the bounds allow, after which that is an error.
 const CONTRADICTIONS: u32 = 10;
 
 impl Recovery {
@@ -302,7 +313,8 @@ impl Recovery {
             if self.contradictions < CONTRADICTIONS {
                 return Step::Again;
             }
-            OutOfRange::AboveEnd { log }
+            self.accepted();
+            return Step::Fail(OutOfRange::Refused { log });
         };
         self.accepted();
         decide(at, ends, why, policy, place)
@@ -449,12 +461,12 @@ mod tests {
         let failed = loop {
             turns += 1;
             recovery.refused(&at(60, None), false, false);
-            match recovery.bounds(&at(60, None), ends(50, 80), &ResetPolicy::Fail, PLACE) {
+            match recovery.bounds(&at(60, None), ends(50, 80), &ResetPolicy::Earliest, PLACE) {
                 Step::Again => assert!(turns < 20),
                 step => break step,
             }
         };
-        assert_eq!(failed, Step::Fail(OutOfRange::AboveEnd { log: log(50, 80) }));
+        assert_eq!(failed, Step::Fail(OutOfRange::Refused { log: log(50, 80) }), "whatever the policy");
     }
 
     #[test]

@@ -87,7 +87,9 @@ impl BrokerLanes {
         let opening = self.lanes.iter().any(|lane| lane.busy == Some(Busy::Opening));
         let long = self.is_polling(Poll::Long);
         if !self.quiet.is_empty() && !long && !self.is_polling(Poll::Short) && !opening {
-            return Some((lane, Poll::Long, false));
+            // The one with a session for them, if it is idle.
+            let session = idle.iter().find(|lane| self.lanes[**lane].session.is_open());
+            return Some((*session.unwrap_or(&lane), Poll::Long, false));
         }
         if !self.hot.is_empty() {
             if opening && self.lanes[lane].connection.is_none() {

@@ -78,6 +78,11 @@ impl Session {
         Turn { id: self.id, epoch: self.epoch, changed, forgotten }
     }
 
+    /// Whether the broker keeps it, as far as is known.
+    pub(crate) fn is_open(&self) -> bool {
+        self.id != 0
+    }
+
     /// The answer came, with this session id.
     pub(crate) fn answered(&mut self, id: i32) {
         if id == 0 || self.id != 0 && self.epoch != 0 && id != self.id {
