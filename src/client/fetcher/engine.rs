@@ -1,10 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::asks::{Answers, Ask, ask};
@@ -42,6 +45,15 @@ pub(super) struct Engine {
     growing: Vec<Growing>,
     keys: Arc<AtomicU64>,
     commands: mpsc::UnboundedReceiver<Command>,
+}
+
+/// What the engine's task has to see to next.
+enum Turn {
+    /// `None`: the last handle is gone.
+    Command(Option<Command>),
+    Done(std::result::Result<Done, JoinError>),
+    Freed,
+    Timer,
 }
 
 /// An operation that is done.
@@ -113,17 +125,12 @@ impl Engine {
         self.watch_age();
         loop {
             self.act();
-            let next_timer = self.timers.first_key_value().map(|((at, _), _)| *at);
-            let budget = self.budget.clone();
-            tokio::select! {
-                biased;
-                command = self.commands.recv() => match command {
-                    Some(command) => self.obey(command),
-                    None => return,
-                },
-                Some(done) = self.operations.join_next() => self.take_done(done),
-                () = budget.freed() => self.drained(),
-                () = sleep_until(next_timer.unwrap_or_else(Instant::now)), if next_timer.is_some() => self.ring(),
+            match self.next_turn().await {
+                Turn::Command(Some(command)) => self.obey(command),
+                Turn::Command(None) => return,
+                Turn::Done(done) => self.take_done(done),
+                Turn::Freed => self.drained(),
+                Turn::Timer => self.ring(),
             }
             // What else is there by now, so that brokers are looked at once for all of it.
             while let Ok(command) = self.commands.try_recv() {
@@ -133,6 +140,33 @@ impl Engine {
                 self.take_done(done);
             }
         }
+    }
+
+    /// Waits for what comes first; of several things for the first in this order, so that a simulation
+    /// runs the same twice.
+    async fn next_turn(&mut self) -> Turn {
+        let next_timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        let budget = self.budget.clone();
+        let mut freed = pin!(budget.freed());
+        let mut timer = pin!(async move {
+            match next_timer {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        });
+        poll_fn(|cx| {
+            if let Poll::Ready(command) = self.commands.poll_recv(cx) {
+                return Poll::Ready(Turn::Command(command));
+            }
+            if let Poll::Ready(Some(done)) = self.operations.poll_join_next(cx) {
+                return Poll::Ready(Turn::Done(done));
+            }
+            if freed.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Turn::Freed);
+            }
+            timer.as_mut().poll(cx).map(|()| Turn::Timer)
+        })
+        .await
     }
 
     /// Starts what is to be started.
@@ -263,7 +297,7 @@ impl Engine {
         self.stirred.extend(waiting.map(|(id, _)| *id));
     }
 
-    fn take_done(&mut self, done: std::result::Result<Done, tokio::task::JoinError>) {
+    fn take_done(&mut self, done: std::result::Result<Done, JoinError>) {
         match done {
             Ok(Done::Refreshed(picture)) => self.refreshed(picture),
             Ok(Done::Opened { broker, lane, turn, connection }) => {
