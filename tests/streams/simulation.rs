@@ -14,7 +14,7 @@ use downspout::testing::Chaos;
 use super::*;
 
 /// Seeds of each kind: in a default run, and with `--all`. `SEEDS=n` says how many instead.
-const SEEDS: (u64, u64) = (1_000, 50_000);
+const SEEDS: (u64, u64) = (1_000, 333_334);
 
 fn seeds() -> Range<u64> {
     if let Some(seed) = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
