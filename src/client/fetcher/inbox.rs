@@ -250,10 +250,29 @@ impl Slot {
         self.inbox.filled.notify_one();
     }
 
+    /// The reader has come to `offset`; false, and nothing done, if the generation is over: somebody
+    /// has sought meanwhile, and what was read is void.
+    pub(crate) fn advance(&self, generation: u64, offset: i64) -> bool {
+        let _state = self.state();
+        let counts = self.generation() == generation;
+        if counts {
+            self.set_position(offset);
+        }
+        counts
+    }
+
     /// Voids what was fetched and makes the fetcher go on at `target`.
     pub(crate) fn redirect(&self, target: Target) {
+        self.redirect_if(None, target);
+    }
+
+    /// Likewise, unless `generation` is over: a seek from elsewhere comes before what its reader finds.
+    pub(crate) fn redirect_if(&self, generation: Option<u64>, target: Target) -> bool {
         let dropped = {
             let mut state = self.state();
+            if generation.is_some_and(|generation| generation != self.generation()) {
+                return false;
+            }
             self.generation.fetch_add(1, Ordering::AcqRel);
             state.target = Some(target);
             state.halted = false;
@@ -276,10 +295,30 @@ impl Slot {
         };
         // Buffers go outside of the lock.
         drop(dropped);
+        true
     }
 
     /// Stops at the reader's own error: it asks again by [`Slot::take_halted`].
     pub(crate) fn halt(&self) {
         self.state().halted = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o13_a_seek_from_elsewhere_is_not_undone_by_what_the_reader_was_at() {
+        let slot = Slot::new(1, "t".into(), 0, Arc::default());
+        let generation = slot.generation();
+        assert!(slot.advance(generation, 10));
+        slot.redirect(Target::Seek(StartOffset::At(500)));
+        // The reader had a batch of before the seek in its hands, or damage.
+        assert!(!slot.advance(generation, 20));
+        assert!(!slot.redirect_if(Some(generation), Target::Again(20)));
+        assert_eq!(slot.position(), Some(500));
+        assert_eq!(slot.take_target().1, Some(Target::Seek(StartOffset::At(500))));
+        assert!(slot.redirect_if(Some(slot.generation()), Target::Again(600)));
     }
 }

@@ -91,6 +91,10 @@ impl Reader {
                     Some(Err(why)) if current.chunk.is_behind_end(why.first_offset) => {}
                     Some(Ok(batch)) => {
                         let slot = Arc::clone(&current.slot);
+                        let next = batch.next_offset().max(current.chunk.options.from_offset);
+                        if !slot.advance(current.generation, next) {
+                            continue;
+                        }
                         let batch = self.take(&slot, &current.chunk, batch);
                         self.current = Some(current);
                         return Step::Item(slot, Item::Batch(batch));
@@ -100,9 +104,10 @@ impl Reader {
                             return step;
                         }
                     }
-                    None => current
-                        .slot
-                        .set_position(current.chunk.next_offset.max(current.chunk.options.from_offset)),
+                    None => {
+                        let next = current.chunk.next_offset.max(current.chunk.options.from_offset);
+                        current.slot.advance(current.generation, next);
+                    }
                 }
                 continue;
             }
@@ -139,7 +144,6 @@ impl Reader {
 
     /// A batch goes to the caller.
     fn take(&self, slot: &Arc<Slot>, chunk: &Chunk, mut batch: Batch) -> Batch {
-        slot.set_position(batch.next_offset().max(chunk.options.from_offset));
         if batch.inflated() > 0 {
             // Charged until the caller drops it, as the plain ones are with their frames.
             let charge = Charge::lent(&self.fetcher.budget, slot.key, batch.size());
@@ -158,22 +162,26 @@ impl Reader {
         let again = !chunk.second_try || first > chunk.options.from_offset;
         if again && !why.is_our_limit() {
             tracing::info!(topic = %slot.topic, partition = slot.partition, offset = first, %why, "damaged; fetching it again");
-            slot.redirect(Target::Again(first));
-            self.fetcher.look(slot.key);
+            if slot.redirect_if(Some(generation), Target::Again(first)) {
+                self.fetcher.look(slot.key);
+            }
             return None;
         }
         let raw = || chunk.set.bytes().slice(why.entry_position.min(chunk.set.bytes().len())..);
         match (self.options.corrupt, why.next_offset) {
             (CorruptPolicy::Skip | CorruptPolicy::Raw, Some(next)) => {
-                slot.set_position(next);
+                if !slot.advance(generation, next) {
+                    return None;
+                }
                 let item = match self.options.corrupt {
                     CorruptPolicy::Raw => Item::Raw(entry_alone(raw()), why),
                     _ => Item::Recovered(Recovered::Corrupt(why)),
                 };
                 if chunk.damaged {
                     // The fetcher waits for word of where to go on.
-                    slot.redirect(Target::Seek(StartOffset::At(next)));
-                    self.fetcher.look(slot.key);
+                    if slot.redirect_if(Some(generation), Target::Seek(StartOffset::At(next))) {
+                        self.fetcher.look(slot.key);
+                    }
                 } else {
                     self.current = Some(Current { slot: Arc::clone(&slot), generation, chunk, batches });
                 }
@@ -186,7 +194,9 @@ impl Reader {
                     .with_topic(&*slot.topic)
                     .with_partition(slot.partition)
                     .with_broker(&chunk.broker);
-                slot.redirect(Target::Again(first));
+                if !slot.redirect_if(Some(generation), Target::Again(first)) {
+                    return None;
+                }
                 slot.halt();
                 self.halted = Some(slot);
                 Some(Step::Failed(error))
