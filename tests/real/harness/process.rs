@@ -84,7 +84,23 @@ impl Process {
             .spawn()
             .map_err(|e| format!("sh: {e}"))?;
         self.guard = Some(guard);
-        self.signal("STOP")
+        self.signal("STOP")?;
+        let what = format!("{} to stand still", self.name);
+        wait_for(&what, Duration::from_secs(10), || Ok(self.stands_still().then_some(())))
+    }
+
+    /// Whether all threads have stopped. A signal stops them one after another, and one that runs may still answer.
+    fn stands_still(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+            // No such table here: what is left is to give them time.
+            std::thread::sleep(Duration::from_millis(200));
+            return true;
+        };
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // After the name, which is in brackets: the state.
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
+        })
     }
 
     /// SIGCONT, after [`freeze`](Self::freeze).
