@@ -11,12 +11,14 @@
 //!
 //! Errors say what went wrong, where, whose fault it is and whether a retry helps: [`Error`].
 
+pub mod checkpoint;
 pub mod client;
 pub mod discovery;
 pub mod error;
 pub mod net;
 pub mod protocol;
 pub mod records;
+pub mod spout;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod wire;

@@ -151,7 +151,14 @@ impl Batch {
 
     /// Lends the records, from the asked offset on, as they are read.
     pub fn records(&self) -> Records<'_> {
-        Records { batch: self, rest: &self.data, left: self.info.count, base: self.base(), ended: false }
+        Records {
+            batch: self,
+            rest: &self.data,
+            last: 0,
+            left: self.info.count,
+            base: self.base(),
+            ended: false,
+        }
     }
 
     fn base(&self) -> Base {
@@ -261,6 +268,8 @@ pub struct Records<'a> {
     batch: &'a Batch,
     /// What is still to be read.
     rest: &'a [u8],
+    /// Where the last one began.
+    last: usize,
     /// Records still to come by the count in the header.
     left: usize,
     base: Base,
@@ -296,6 +305,7 @@ impl<'a> Records<'a> {
     #[inline(always)]
     fn next_record(&mut self) -> Option<Result<Record<'a>, Corruption>> {
         while self.left > 0 {
+            self.last = self.place();
             let Some(record) = take_record(&mut self.rest, &self.base) else {
                 self.left = 0;
                 self.ended = true;
@@ -322,6 +332,7 @@ impl<'a> Records<'a> {
         let batch = self.batch;
         while !self.rest.is_empty() {
             let at = self.place();
+            self.last = at;
             let (end, record) = message::record(&batch.data, at, batch.info.magic, rules);
             self.rest = &batch.data[end..];
             self.left = self.left.saturating_sub(1);
@@ -345,6 +356,23 @@ impl<'a> Records<'a> {
     /// Where in the data the rest begins.
     fn place(&self) -> usize {
         self.batch.data.len() - self.rest.len()
+    }
+
+    /// Where the record that was lent last begins.
+    #[inline(always)]
+    pub(super) fn last_position(&self) -> usize {
+        self.last
+    }
+
+    /// Where the next one begins.
+    pub(super) fn next_position(&self) -> usize {
+        self.place()
+    }
+
+    /// Goes on at that position, for so many records.
+    pub(super) fn start_at(&mut self, position: usize, left: usize) {
+        self.rest = self.batch.data.get(position..).unwrap_or_default();
+        self.left = left;
     }
 
     /// The offset after the last message before the damage.

@@ -33,6 +33,7 @@ mod control;
 mod corruption;
 mod entry;
 mod format;
+mod indexed;
 mod message;
 mod record;
 mod transactions;

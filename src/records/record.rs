@@ -61,6 +61,11 @@ impl<'a> Record<'a> {
         OwnedRecord::of(self)
     }
 
+    /// Nothing at all.
+    pub(crate) fn empty() -> Self {
+        Record::new(-1, (0, None), None, None, Headers::default())
+    }
+
     #[inline(always)]
     pub(super) fn new(
         offset: i64,

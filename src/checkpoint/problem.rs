@@ -1,0 +1,91 @@
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use crate::error::{Fault, Retry};
+
+/// Why a position cannot be kept, or read.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Another process runs with this id on this store.
+    Locked {
+        /// Who, as far as it can be told.
+        by: String,
+    },
+    /// Another owner has written this partition's checkpoint.
+    Foreign {
+        /// Who.
+        owner: String,
+    },
+    /// The checkpoint was changed by hand while this owner was at work.
+    Changed {
+        /// What it should have been.
+        expected: i64,
+        /// What it is; `None` if it is gone.
+        found: Option<i64>,
+    },
+    /// What is there cannot be read. It is left as it is.
+    Unreadable {
+        /// Where it is.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Reading or writing failed.
+    Io {
+        /// Where.
+        place: String,
+        /// How.
+        why: Arc<io::Error>,
+    },
+    /// There is none, and one was asked for.
+    Missing,
+}
+
+impl Problem {
+    pub(crate) fn fault(&self) -> Fault {
+        match self {
+            Problem::Unreadable { .. } => Fault::Data,
+            _ => Fault::Caller,
+        }
+    }
+
+    pub(crate) fn retry(&self) -> Retry {
+        match self {
+            Problem::Io { .. } => Retry::Again,
+            Problem::Locked { .. } | Problem::Foreign { .. } | Problem::Changed { .. } => Retry::Human,
+            Problem::Unreadable { .. } | Problem::Missing => Retry::Human,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Locked { by } => {
+                write!(f, "another process keeps its positions here under this id: {by}; stop it, or use another id")
+            }
+            Problem::Foreign { owner } => write!(
+                f,
+                "another owner writes this checkpoint: {owner}; two spouts share an id, or this one was replaced"
+            ),
+            Problem::Changed { expected, found: Some(found) } => write!(
+                f,
+                "the checkpoint was changed to {found} under the running spout, which had left it at {expected}; restart the spout to go on from {found}"
+            ),
+            Problem::Changed { expected, found: None } => write!(
+                f,
+                "the checkpoint was removed under the running spout, which had left it at {expected}; restart the spout to begin anew, or set it again"
+            ),
+            Problem::Unreadable { place, why } => write!(
+                f,
+                "the checkpoint {place} cannot be read: {why}; it was left as it is: mend or remove it, or set it with `downspout checkpoint set`"
+            ),
+            Problem::Io { place, why } => write!(f, "{place}: {why}"),
+            Problem::Missing => f.write_str(
+                "there is no checkpoint, and one is required; set one with `downspout checkpoint set`, or start without requiring it",
+            ),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A batch as it is handed out: its records by number, one bit for each that is acked, and the way
+//! back to the driver.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::records::{Batch, Record};
+
+/// Names an assignment within a spout: another one each time that a partition comes.
+pub(crate) type AssignmentId = u64;
+
+/// A partition under one assignment, as its deliveries know it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) topic: Arc<str>,
+    pub(crate) partition: i32,
+    pub(crate) assignment: AssignmentId,
+    /// Nothing more of it is handed out: lost, stopped or closed.
+    pub(crate) closed: AtomicBool,
+    pub(crate) mailbox: Arc<Mailbox>,
+}
+
+/// Some records of a batch.
+#[derive(Debug)]
+pub(crate) struct Lot {
+    pub(crate) place: Arc<Place>,
+    pub(crate) batch: Batch,
+    /// Attempt that a hand-out of these is; 1 is the first.
+    pub(crate) attempt: u32,
+    positions: Box<[u32]>,
+    /// When each was handed out, by the mailbox's clock; 0 if it was not.
+    handed: Box<[AtomicU32]>,
+    acked: Box<[AtomicU64]>,
+    /// Acks have come since the driver looked.
+    dirty: AtomicBool,
+    /// From here on it is void: rewound, truncated.
+    limit: AtomicU32,
+}
+
+impl Lot {
+    pub(crate) fn new(place: &Arc<Place>, batch: Batch, positions: Vec<u32>, attempt: u32) -> Arc<Self> {
+        let count = positions.len();
+        Arc::new(Lot {
+            place: Arc::clone(place),
+            batch,
+            attempt,
+            positions: positions.into_boxed_slice(),
+            handed: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            acked: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            dirty: AtomicBool::new(false),
+            limit: AtomicU32::new(count as u32),
+        })
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.positions.len() as u32
+    }
+
+    /// The record of that number.
+    pub(crate) fn record(&self, number: u32) -> Option<Record<'_>> {
+        self.batch.record_at(*self.positions.get(number as usize)?)
+    }
+
+    pub(crate) fn offset(&self, number: u32) -> i64 {
+        self.record(number).map_or(-1, |record| record.offset())
+    }
+
+    /// That record in a batch of its own, in its own buffer.
+    pub(crate) fn only(&self, number: u32) -> Option<Batch> {
+        Some(self.batch.only(*self.positions.get(number as usize)?))
+    }
+
+    // The user's side.
+
+    /// Whether that record may still be handed out; marks it as handed out if so.
+    pub(crate) fn hand_out(&self, number: u32) -> bool {
+        if number >= self.limit.load(Ordering::Acquire) || self.place.closed.load(Ordering::Acquire) {
+            return false;
+        }
+        if let Some(handed) = self.handed.get(number as usize) {
+            handed.store(self.place.mailbox.clock().max(1), Ordering::Release);
+        }
+        true
+    }
+
+    pub(crate) fn ack(self: &Arc<Self>, number: u32) {
+        self.ack_word(number / 64, 1 << (number % 64));
+    }
+
+    /// Acks `from..to`.
+    pub(crate) fn ack_range(self: &Arc<Self>, from: u32, to: u32) {
+        let mut at = from;
+        while at < to {
+            let end = ((at / 64 + 1) * 64).min(to);
+            let width = end - at;
+            let ones = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+            self.ack_word(at / 64, ones << (at % 64));
+            at = end;
+        }
+    }
+
+    fn ack_word(self: &Arc<Self>, word: u32, bits: u64) {
+        let Some(acked) = self.acked.get(word as usize) else { return };
+        // The driver clears `dirty` before it looks at the bits: either it sees these, or this sees it
+        // cleared. That takes one order for both.
+        acked.fetch_or(bits, Ordering::SeqCst);
+        if !self.dirty.load(Ordering::SeqCst) && !self.dirty.swap(true, Ordering::SeqCst) {
+            self.place.mailbox.acked(Arc::clone(self));
+        }
+    }
+
+    pub(crate) fn tell(self: &Arc<Self>, number: u32, word: Word) {
+        self.place.mailbox.tell(Message { lot: Arc::clone(self), number, word });
+    }
+
+    // The driver's side.
+
+    /// Bits from now on make the lot dirty again; to be called before they are looked at.
+    pub(crate) fn begin_sweep(&self) {
+        self.dirty.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn acked_words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.acked.iter().map(|word| word.load(Ordering::SeqCst))
+    }
+
+    /// When that record was handed out, in ms by the mailbox's clock.
+    pub(crate) fn handed_at(&self, number: u32) -> Option<u32> {
+        Some(self.handed.get(number as usize)?.load(Ordering::Acquire)).filter(|at| *at > 0)
+    }
+
+    /// Records from that number on are void.
+    pub(crate) fn cut(&self, limit: u32) {
+        self.limit.fetch_min(limit, Ordering::AcqRel);
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit.load(Ordering::Acquire)
+    }
+}
+
+/// Records that are to be handed out.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) lot: Arc<Lot>,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+/// What is said of a delivery, other than that it is done.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// Went wrong; again after that time, or as the retry mode has it.
+    Failed { reason: String, after: Option<Duration> },
+    /// Again, not counted.
+    Released,
+    /// Dropped without a word.
+    Dropped,
+    /// It cannot be read.
+    Poison { reason: String },
+    /// Not to be tried again.
+    Rejected { reason: String },
+}
+
+/// A word about a delivery.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) lot: Arc<Lot>,
+    pub(crate) number: u32,
+    pub(crate) word: Word,
+}
+
+/// What deliveries tell the driver, from any thread. Acks are bits of their lot; here stands only
+/// which lots have new ones.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    inbox: Mutex<Inbox>,
+    /// The driver wants to know of acks at once.
+    armed: AtomicBool,
+    wake: Notify,
+    /// Milliseconds since the spout began, as of the driver's last turn.
+    clock: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    dirty: Vec<Arc<Lot>>,
+    messages: Vec<Message>,
+    closed: bool,
+}
+
+impl Mailbox {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn acked(&self, lot: Arc<Lot>) {
+        let mut inbox = self.inbox();
+        if inbox.closed {
+            return;
+        }
+        inbox.dirty.push(lot);
+        drop(inbox);
+        if self.armed.load(Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
+    }
+
+    fn tell(&self, message: Message) {
+        let mut inbox = self.inbox();
+        if inbox.closed {
+            return;
+        }
+        inbox.messages.push(message);
+        drop(inbox);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn clock(&self) -> u32 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_clock(&self, ms: u64) {
+        self.clock.store(u32::try_from(ms).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Takes what has come.
+    pub(crate) fn take(&self) -> (Vec<Arc<Lot>>, Vec<Message>) {
+        let mut inbox = self.inbox();
+        (std::mem::take(&mut inbox.dirty), std::mem::take(&mut inbox.messages))
+    }
+
+    /// Whether acks are to wake the driver. It must look once more after having said yes.
+    pub(crate) fn arm(&self, armed: bool) {
+        self.armed.store(armed, Ordering::SeqCst);
+    }
+
+    /// Whether something waits to be taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        let inbox = self.inbox();
+        inbox.dirty.is_empty() && inbox.messages.is_empty()
+    }
+
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// The driver is gone: what comes now is for nobody.
+    pub(crate) fn close(&self) {
+        let (dirty, messages) = {
+            let mut inbox = self.inbox();
+            inbox.closed = true;
+            (std::mem::take(&mut inbox.dirty), std::mem::take(&mut inbox.messages))
+        };
+        drop((dirty, messages));
+    }
+}

@@ -1,0 +1,23 @@
+//! A spout: records out of any number of partitions, each to be acknowledged or failed by itself, with
+//! retries, and positions that survive.
+
+mod builder;
+mod dead_letter;
+mod delivery;
+mod driver;
+mod handle;
+mod lot;
+mod metrics;
+mod retry;
+mod settings;
+#[allow(clippy::module_inception)]
+mod spout;
+
+pub use builder::{Brokers, SpoutBuilder, TopicPattern};
+pub use dead_letter::{DeadLetters, Form, Oversize};
+pub use delivery::{Delivery, DeliveryBatch, DeliveryId};
+pub use handle::{CloseReport, CommitReport, ParkedRecord, SpoutHandle};
+pub use metrics::{Health, PartitionMetrics, SpoutMetrics};
+pub use retry::{Backoff, Failure, RetryManager, RetryManagerFactory, Verdict};
+pub use settings::{AssignmentOrder, Limits, OnExhausted, OnPoison, Order, RetryMode, SpoutSettings};
+pub use spout::Spout;
