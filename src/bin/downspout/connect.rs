@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use downspout::checkpoint::Problem;
 use downspout::client::Cluster;
 use downspout::net::{BrokerAddress, Dialer, VersionSource};
 use downspout::records::CrcCheck;
@@ -109,6 +110,7 @@ impl From<&Error> for Exit {
             ErrorKind::Config(_) => Exit::Usage,
             ErrorKind::Decode(_) | ErrorKind::RecordTooLarge { .. } => Exit::Found,
             ErrorKind::OutOfRange(_) => Exit::Stopped,
+            ErrorKind::Checkpoint(Problem::Locked { .. } | Problem::Foreign { .. }) => Exit::Owner,
             ErrorKind::Broker { code, .. } if code.0 == 1 => Exit::Stopped,
             _ if error.fault() == Fault::Data => Exit::Found,
             _ => Exit::Unreachable,

@@ -15,8 +15,13 @@ pub(crate) enum Exit {
     Usage = 2,
     /// No broker, no such topic, or access denied.
     Unreachable = 3,
+    /// Partly done: something is left that was not finished.
+    #[allow(dead_code, reason = "for `spout` and `checkpoint`, in the making")]
+    Partly = 4,
     /// A partition stopped.
     Stopped = 5,
+    /// Another owner is at work.
+    Owner = 6,
     /// A signal (SIGINT) came.
     Interrupted = 130,
     /// A signal (SIGTERM) came.
