@@ -4,11 +4,18 @@
 //! whole sets of partitions. A [`Checkpoint`] is "the next offset to read", with extras that may be
 //! dropped without breaking anything: what is done beyond that offset, and how often the rest was tried.
 
+mod file;
+mod kafka;
+mod memory;
 mod problem;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
+pub use file::FileCheckpoints;
+pub use kafka::KafkaCheckpoints;
+pub use memory::MemoryCheckpoints;
 pub use problem::Problem;
 
 use crate::client::TopicPartition;
@@ -29,6 +36,16 @@ pub trait CheckpointStore: Send + Sync + fmt::Debug {
     ///
     /// [`ErrorKind::Checkpoint`](crate::ErrorKind::Checkpoint), or what a broker says.
     fn open<'a>(&'a self, id: &'a str, access: Access) -> BoxFuture<'a, Result<Box<dyn Checkpoints>>>;
+}
+
+impl<S: CheckpointStore + ?Sized> CheckpointStore for Arc<S> {
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+
+    fn open<'a>(&'a self, id: &'a str, access: Access) -> BoxFuture<'a, Result<Box<dyn Checkpoints>>> {
+        (**self).open(id, access)
+    }
 }
 
 /// What a store is opened for.

@@ -21,6 +21,8 @@ mod properties;
 mod record_json;
 mod show;
 mod signals;
+#[allow(dead_code)] // for the checkpoint, lag and spout commands
+mod store;
 
 use std::io::Write;
 use std::process::ExitCode;
