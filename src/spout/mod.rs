@@ -19,7 +19,9 @@ pub use builder::{Brokers, SpoutBuilder, TopicPattern};
 pub use dead_letter::{DeadLetters, Form, Oversize};
 pub use delivery::{Delivery, DeliveryBatch, DeliveryId};
 pub use handle::{CloseReport, CommitReport, ParkedRecord, SpoutHandle};
-pub use metrics::{Health, PartitionMetrics, SpoutMetrics};
+#[cfg(feature = "metrics")]
+pub use metrics::publish;
+pub use metrics::{Health, PartitionMetrics, Sample, SampleKind, SpoutMetrics};
 pub use retry::{Backoff, Failure, RetryManager, RetryManagerFactory, Verdict};
 pub use settings::{AssignmentOrder, Limits, OnExhausted, OnPoison, Order, RetryMode, SpoutSettings};
 pub use spout::Spout;

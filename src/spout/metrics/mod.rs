@@ -1,7 +1,16 @@
 //! What a spout measures, as plain values. Reading them does no I/O.
 
+#[cfg(feature = "metrics")]
+mod facade;
+mod samples;
+mod storm;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+#[cfg(feature = "metrics")]
+pub use facade::publish;
+pub use samples::{Sample, SampleKind};
 
 use crate::client::TopicPartition;
 
