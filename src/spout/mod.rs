@@ -4,6 +4,7 @@
 #[allow(dead_code)] // until the driver deals partitions by it
 mod assignment;
 mod builder;
+#[allow(dead_code)] // until the driver writes dead letters
 mod dead_letter;
 mod delivery;
 mod driver;
@@ -16,7 +17,7 @@ mod settings;
 mod spout;
 
 pub use builder::{Brokers, SpoutBuilder, TopicPattern};
-pub use dead_letter::{DeadLetters, Form, Oversize};
+pub use dead_letter::{DeadLetter, DeadLetters, Form, Oversize};
 pub use delivery::{Delivery, DeliveryBatch, DeliveryId};
 pub use handle::{CloseReport, CommitReport, ParkedRecord, SpoutHandle};
 #[cfg(feature = "metrics")]

@@ -1,3 +1,20 @@
+//! Records that nobody could handle, on their way to a topic of their own.
+
+mod breaker;
+mod letter;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
+mod topic;
+mod writer;
+
+#[allow(unused_imports)] // until the driver writes them
+pub(crate) use breaker::Breaker;
+pub use letter::DeadLetter;
+#[allow(unused_imports)] // until the driver writes them
+pub(crate) use letter::Letter;
+#[allow(unused_imports)] // until the driver writes them
+pub(crate) use writer::DeadLetterWriter;
+
 /// A dead-letter topic, and how records go there.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
