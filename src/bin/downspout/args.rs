@@ -12,6 +12,7 @@ use crate::man::ManArgs;
 use crate::metadata::MetadataArgs;
 use crate::offsets::OffsetsArgs;
 use crate::produce::ProduceArgs;
+use crate::spout::SpoutArgs;
 
 /// Reads and writes Kafka, every broker from 0.8.0 to 4.4.
 #[derive(Debug, Parser)]
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Offsets(OffsetsArgs),
     Consume(ConsumeArgs),
     Produce(ProduceArgs),
+    Spout(SpoutArgs),
     Decode(DecodeArgs),
     Demo(DemoArgs),
     Broker(BrokerArgs),

@@ -35,6 +35,10 @@ pub(crate) struct Target {
 }
 
 impl ConnectArgs {
+    pub(crate) fn new(brokers: Option<String>, properties: Vec<String>) -> Self {
+        ConnectArgs { brokers, properties }
+    }
+
     pub(crate) fn target(&self) -> Result<Target, Failure> {
         let properties = Properties::parse(&self.properties)?;
         let list = self.brokers.as_ref().or(properties.brokers.as_ref()).ok_or_else(|| {

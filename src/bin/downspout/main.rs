@@ -21,6 +21,7 @@ mod properties;
 mod record_json;
 mod show;
 mod signals;
+mod spout;
 #[allow(dead_code)] // for the checkpoint, lag and spout commands
 mod store;
 
@@ -49,6 +50,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Offsets(args) => block_on(offsets::run(&args)),
         Command::Consume(args) => block_on(consume::run(&args)),
         Command::Produce(args) => block_on(produce::run(&args)),
+        Command::Spout(args) => block_on(spout::run(&args)),
         Command::Decode(args) => decode::run(args),
         Command::Demo(args) => block_on(demo::run(&args)),
         Command::Broker(args) => block_on(broker::run(&args)),

@@ -29,7 +29,6 @@ impl StoreName {
     }
 
     /// Whether positions outlive the process.
-    #[allow(dead_code)] // for the spout command
     pub(crate) fn is_durable(&self) -> bool {
         *self != StoreName::Memory
     }

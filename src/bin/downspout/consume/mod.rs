@@ -22,10 +22,10 @@ use crate::progress::Progress;
 use crate::properties::{self, OffsetReset};
 use crate::show::ShowArgs;
 use crate::signals::until_signal;
-use bound::Bound;
+pub(crate) use bound::Bound;
 use plan::Part;
 use print::{Flow, OnCorrupt, Printer};
-use topics::Wanted;
+pub(crate) use topics::Wanted;
 
 /// Print the records of topics
 ///

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 
 /// A topic, or many.
 #[derive(Debug, Clone)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// The one of this name.
     Named(String),
     /// Those that match, as librdkafka has it: what begins with ^ is a regular expression, and no
