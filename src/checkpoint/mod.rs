@@ -4,8 +4,11 @@
 //! whole sets of partitions. A [`Checkpoint`] is "the next offset to read", with extras that may be
 //! dropped without breaking anything: what is done beyond that offset, and how often the rest was tried.
 
+mod document;
+mod extras;
 mod file;
 mod kafka;
+mod known;
 mod memory;
 mod problem;
 
@@ -15,7 +18,7 @@ use std::sync::Arc;
 
 pub use file::FileCheckpoints;
 pub use kafka::KafkaCheckpoints;
-pub use memory::MemoryCheckpoints;
+pub use memory::{CommitFate, MemoryCheckpoints};
 pub use problem::Problem;
 
 use crate::client::TopicPartition;
@@ -187,4 +190,17 @@ impl Checkpoint {
 
 pub(crate) fn problem(problem: Problem) -> Error {
     Error::new(crate::error::ErrorKind::Checkpoint(problem))
+}
+
+/// With the partition that it is about.
+fn problem_at(partition: &TopicPartition, why: Problem) -> Error {
+    problem(why).with_topic(&*partition.topic).with_partition(partition.partition)
+}
+
+/// An id is one name, and no way to another place.
+fn check_id(id: &str) -> Result<()> {
+    if id.is_empty() || id.contains(['/', '\0']) || id == "." || id == ".." {
+        return Err(Error::config(format!("{id:?} is no id: it names a place in the store, without '/'")));
+    }
+    Ok(())
 }

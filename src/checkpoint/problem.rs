@@ -20,9 +20,9 @@ pub enum Problem {
     },
     /// The checkpoint was changed by hand while this owner was at work.
     Changed {
-        /// What it should have been.
-        expected: i64,
-        /// What it is; `None` if it is gone.
+        /// What it should have been; `None` if there was none.
+        expected: Option<i64>,
+        /// What it is; `None` if it is gone, or cannot be read.
         found: Option<i64>,
     },
     /// What is there cannot be read. It is left as it is.
@@ -70,14 +70,20 @@ impl fmt::Display for Problem {
                 f,
                 "another owner writes this checkpoint: {owner}; two spouts share an id, or this one was replaced"
             ),
-            Problem::Changed { expected, found: Some(found) } => write!(
-                f,
-                "the checkpoint was changed to {found} under the running spout, which had left it at {expected}; restart the spout to go on from {found}"
-            ),
-            Problem::Changed { expected, found: None } => write!(
-                f,
-                "the checkpoint was removed under the running spout, which had left it at {expected}; restart the spout to begin anew, or set it again"
-            ),
+            Problem::Changed { expected, found } => {
+                match found {
+                    Some(found) => write!(f, "the checkpoint was changed to {found} under the running spout, ")?,
+                    None => f.write_str("the checkpoint was removed or spoilt under the running spout, ")?,
+                }
+                match expected {
+                    Some(expected) => write!(f, "which had left it at {expected}; ")?,
+                    None => f.write_str("which had found none; ")?,
+                }
+                match found {
+                    Some(found) => write!(f, "restart the spout to go on from {found}"),
+                    None => f.write_str("set it with `downspout checkpoint set`, and restart the spout"),
+                }
+            }
             Problem::Unreadable { place, why } => write!(
                 f,
                 "the checkpoint {place} cannot be read: {why}; it was left as it is: mend or remove it, or set it with `downspout checkpoint set`"
