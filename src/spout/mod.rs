@@ -12,9 +12,11 @@ mod handle;
 mod lot;
 mod metrics;
 mod retry;
+pub mod scheme;
 mod settings;
 #[allow(clippy::module_inception)]
 mod spout;
+mod tuple;
 
 pub use builder::{Brokers, SpoutBuilder, TopicPattern};
 pub use dead_letter::{DeadLetter, DeadLetters, Form, Oversize};
@@ -26,3 +28,4 @@ pub use metrics::{Health, PartitionMetrics, Sample, SampleKind, SpoutMetrics};
 pub use retry::{Backoff, Failure, RetryManager, RetryManagerFactory, Verdict};
 pub use settings::{AssignmentOrder, Limits, OnExhausted, OnPoison, Order, RetryMode, SpoutSettings};
 pub use spout::Spout;
+pub use tuple::{Ticket, Tuple, TupleSpout};

@@ -102,7 +102,7 @@ impl Spout {
         self.handle.close_within(within).await
     }
 
-    fn poll_delivery(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Delivery>>> {
+    pub(super) fn poll_delivery(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Delivery>>> {
         loop {
             if let Some(grant) = &mut self.current
                 && !self.handle.shared.inactive.load(Ordering::Relaxed)

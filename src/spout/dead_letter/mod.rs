@@ -3,6 +3,7 @@
 mod breaker;
 mod letter;
 #[cfg(all(test, feature = "testing"))]
+#[allow(clippy::unwrap_used)]
 mod tests;
 mod topic;
 mod writer;
