@@ -118,6 +118,11 @@ impl Delivery {
         self.answer(Word::Poison { reason: reason.to_string() });
     }
 
+    /// Where its record lies.
+    pub(super) fn place_in_lot(&self) -> (&Arc<Lot>, u32) {
+        (&self.lot, self.number)
+    }
+
     fn answer(mut self, word: Word) {
         self.answered = true;
         self.lot.tell(self.number, word);

@@ -12,10 +12,13 @@ mod handle;
 mod lot;
 mod metrics;
 mod retry;
+mod runner;
 pub mod scheme;
 mod settings;
 #[allow(clippy::module_inception)]
 mod spout;
+#[cfg(test)]
+mod stage;
 mod tuple;
 
 pub use builder::{Brokers, SpoutBuilder, TopicPattern};
@@ -26,6 +29,7 @@ pub use handle::{CloseReport, CommitReport, ParkedRecord, SpoutHandle};
 pub use metrics::publish;
 pub use metrics::{Health, PartitionMetrics, Sample, SampleKind, SpoutMetrics};
 pub use retry::{Backoff, Failure, RetryManager, RetryManagerFactory, Verdict};
+pub use runner::{RunOptions, Work};
 pub use settings::{AssignmentOrder, Limits, OnExhausted, OnPoison, Order, RetryMode, SpoutSettings};
 pub use spout::Spout;
 pub use tuple::{Ticket, Tuple, TupleSpout};

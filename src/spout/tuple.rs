@@ -358,44 +358,9 @@ impl Family {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
-
-    use super::super::handle::Shared;
-    use super::super::lot::{Grant, Lot, Mailbox, Place, Word};
-    use super::super::scheme::{EachLine, KeyValue, Nullable, SchemeError, Utf8};
-    use super::super::spout::Handout;
+    use super::super::scheme::{EachLine, Json, KeyValue, Nullable, SchemeError, Utf8};
+    use super::super::stage::{Stage, said, stage};
     use super::*;
-    use crate::records::{Magic, NewRecord, ReadOptions, RecordSet, RecordSetWriter};
-
-    /// A spout of these values and nothing else, and the way to look at what was said of them.
-    struct Stage {
-        lot: Arc<Lot>,
-        spout: Spout,
-    }
-
-    fn stage(values: &[Option<&str>]) -> Stage {
-        let mut set = RecordSetWriter::new(Magic::V2).base_offset(10);
-        for value in values {
-            set.push(NewRecord { value: value.map(str::as_bytes), ..NewRecord::default() }).unwrap();
-        }
-        let set = RecordSet::new(set.finish().unwrap());
-        let batch = set.batches(ReadOptions::default()).next().unwrap().unwrap();
-        let place = Arc::new(Place {
-            topic: "clicks".into(),
-            partition: 3,
-            assignment: 1,
-            closed: false.into(),
-            mailbox: Arc::new(Mailbox::default()),
-        });
-        let positions = batch.index().positions;
-        let to = positions.len() as u32;
-        let lot = Lot::new(&place, batch, positions, 1);
-        let (handouts, received) = mpsc::unbounded_channel();
-        let (commands, _) = mpsc::unbounded_channel();
-        handouts.send(Handout::Grant(Grant { lot: Arc::clone(&lot), from: 0, to })).unwrap();
-        let handle = SpoutHandle { shared: Arc::new(Shared::default()), commands };
-        Stage { lot, spout: Spout::new(handle, received, Duration::ZERO) }
-    }
 
     async fn all<S: Scheme>(spout: &mut TupleSpout<S>) -> Vec<Tuple<S::Tuple>> {
         let mut tuples = Vec::new();
@@ -405,23 +370,9 @@ mod tests {
         tuples
     }
 
-    /// The offsets that were acked, and what else was said.
-    fn said(lot: &Lot) -> (Vec<i64>, Vec<String>) {
-        let bits: Vec<u64> = lot.acked_words().collect();
-        let acked = (0..lot.len()).filter(|number| bits[*number as usize / 64] >> (number % 64) & 1 == 1);
-        let words = lot.place.mailbox.take().1.into_iter().map(|message| match message.word {
-            Word::Failed { reason, .. } => format!("{} failed: {reason}", message.number),
-            Word::Released => format!("{} released", message.number),
-            Word::Dropped => format!("{} dropped", message.number),
-            Word::Poison { reason } => format!("{} poison: {reason}", message.number),
-            Word::Rejected { reason } => format!("{} rejected: {reason}", message.number),
-        });
-        (acked.map(|number| lot.offset(number)).collect(), words.collect())
-    }
-
     #[tokio::test]
     async fn storm_1094_storm_2994_a_record_without_tuples_is_done_at_once() {
-        let Stage { lot, spout } = stage(&[Some(""), None, Some("a"), Some("\n")]);
+        let Stage { lot, spout, .. } = stage(&[Some(""), None, Some("a"), Some("\n")]);
         let mut spout = spout.tuples(EachLine(Utf8));
         let tuples = all(&mut spout).await;
         assert_eq!(tuples.iter().map(|tuple| tuple.offset()).collect::<Vec<_>>(), [12]);
@@ -432,7 +383,7 @@ mod tests {
 
     #[tokio::test]
     async fn sk23_a_record_is_done_when_the_last_of_its_tuples_is() {
-        let Stage { lot, spout } = stage(&[Some("a\nb\nc")]);
+        let Stage { lot, spout, .. } = stage(&[Some("a\nb\nc")]);
         let mut tuples = all(&mut spout.tuples(EachLine(Utf8))).await;
         tuples.swap_remove(1).ack();
         tuples.pop().unwrap().ack();
@@ -445,7 +396,7 @@ mod tests {
 
     #[tokio::test]
     async fn sk23_a_record_fails_once_and_at_once_whatever_becomes_of_the_other_tuples() {
-        let Stage { lot, spout } = stage(&[Some("a\nb\nc\nd")]);
+        let Stage { lot, spout, .. } = stage(&[Some("a\nb\nc\nd")]);
         let mut tuples = all(&mut spout.tuples(EachLine(Utf8))).await;
         tuples.pop().unwrap().ack();
         tuples.pop().unwrap().fail("no");
@@ -460,7 +411,7 @@ mod tests {
     #[tokio::test]
     async fn a_dropped_tuple_makes_the_record_come_again_once_the_others_are_answered_for() {
         for (answer, word) in [("drop", "0 dropped"), ("release", "0 released"), ("fail", "0 failed: x")] {
-            let Stage { lot, spout } = stage(&[Some("a\nb\nc")]);
+            let Stage { lot, spout, .. } = stage(&[Some("a\nb\nc")]);
             let mut tuples = all(&mut spout.tuples(EachLine(Utf8))).await;
             drop(tuples.pop());
             tuples.pop().unwrap().ack();
@@ -477,7 +428,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_only_tuple_of_a_record_answers_for_it_whole() {
-        let Stage { lot, spout } = stage(&[Some("a"), Some("b"), Some("c"), Some("d")]);
+        let Stage { lot, spout, .. } = stage(&[Some("a"), Some("b"), Some("c"), Some("d")]);
         let mut tuples = all(&mut spout.tuples(Utf8)).await.into_iter();
         let (value, ticket) = tuples.next().unwrap().into_parts();
         assert_eq!(value, "a");
@@ -491,8 +442,8 @@ mod tests {
 
     #[tokio::test]
     async fn storm_9078_what_a_scheme_cannot_read_is_poison_and_the_next_record_comes() {
-        let Stage { lot, spout } = stage(&[Some("7"), Some("x"), Some("9")]);
-        let tuples = all(&mut spout.tuples(super::super::scheme::Json::<u8>::new())).await;
+        let Stage { lot, spout, .. } = stage(&[Some("7"), Some("x"), Some("9")]);
+        let tuples = all(&mut spout.tuples(Json::<u8>::new())).await;
         assert_eq!(tuples.iter().map(|tuple| *tuple.value()).collect::<Vec<_>>(), [7, 9]);
         let (acked, words) = said(&lot);
         assert!(acked.is_empty() && words.len() == 1 && words[0].starts_with("1 poison: "), "{words:?}");
@@ -500,8 +451,8 @@ mod tests {
 
     #[tokio::test]
     async fn tuples_made_before_an_error_are_thrown_away() {
-        let Stage { lot, spout } = stage(&[Some("1\n2\nx"), Some("4")]);
-        let tuples = all(&mut spout.tuples(EachLine(super::super::scheme::Json::<u8>::new()))).await;
+        let Stage { lot, spout, .. } = stage(&[Some("1\n2\nx"), Some("4")]);
+        let tuples = all(&mut spout.tuples(EachLine(Json::<u8>::new()))).await;
         assert_eq!(tuples.iter().map(|tuple| *tuple.value()).collect::<Vec<_>>(), [4]);
         assert_eq!(said(&lot).1.len(), 1);
     }
@@ -517,12 +468,9 @@ mod tests {
                 Ok(())
             }
         }
-        let Stage { lot, spout } = stage(&[Some("bad"), Some("good")]);
+        let Stage { lot, spout, .. } = stage(&[Some("bad"), Some("good")]);
         let mut spout = spout.tuples(Panics);
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| {}));
         let tuples = all(&mut spout).await;
-        std::panic::set_hook(hook);
         assert_eq!(tuples.len(), 1);
         let (acked, words) = said(&lot);
         assert_eq!(
@@ -533,17 +481,17 @@ mod tests {
 
     #[tokio::test]
     async fn storm_476_a_tombstone_is_done_unless_the_scheme_wants_it() {
-        let Stage { lot, spout } = stage(&[None]);
+        let Stage { lot, spout, .. } = stage(&[None]);
         assert!(all(&mut spout.tuples(KeyValue(Utf8, Utf8))).await.is_empty());
         assert_eq!(said(&lot), (vec![10], vec![]));
-        let Stage { lot, spout } = stage(&[None]);
+        let Stage { lot, spout, .. } = stage(&[None]);
         let tuples = all(&mut spout.tuples(KeyValue(Utf8, Nullable(Utf8)))).await;
         assert_eq!((tuples.len(), said(&lot)), (1, (vec![], vec![])));
     }
 
     #[tokio::test]
     async fn storm_2835_a_close_hands_back_the_tuples_that_nobody_took() {
-        let Stage { lot, spout } = stage(&[Some("a\nb\nc"), Some("d")]);
+        let Stage { lot, spout, .. } = stage(&[Some("a\nb\nc"), Some("d")]);
         let mut spout = spout.tuples(EachLine(Utf8));
         spout.next().await.unwrap().unwrap().ack();
         let _ = spout.close().await;
