@@ -246,9 +246,9 @@ mod tests {
     fn extras_are_one_last_key_that_may_be_lost_or_stale_and_breaks_nothing() {
         let mut with = checkpoint();
         with.owner.as_mut().unwrap().run = "9f3c".to_owned();
-        with.extras = Some(Extras { serial: 3, done: vec![6..9], ..Extras::default() });
+        with.extras = Some(Extras { serial: 3, done: vec![6..9, 11..12], ..Extras::default() });
         let Document { text, done_until } = write(&partition(), &with, 4096);
-        assert_eq!(done_until, 9);
+        assert_eq!(done_until, 12);
         assert!(text.starts_with(&format!("{},\"downspout\":{{\"v\":1,\"o\":4,", &JAVA[..JAVA.len() - 1])));
         assert_eq!(read(text.as_bytes(), &partition()).unwrap().checkpoint, Some(with.clone()));
 

@@ -100,6 +100,6 @@ pub(crate) async fn has_one_owner(store: &dyn CheckpointStore) {
     drop(second);
     let third = open(store, Access::Edit { force: false }).await;
     third.remove(&[clicks(0), clicks(1)]).await.into_iter().for_each(|one| one.unwrap());
-    third.close().await;
     assert!(third.list().await.unwrap().is_empty());
+    third.close().await;
 }

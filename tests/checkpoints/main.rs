@@ -3,6 +3,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod file;
 mod laws;
 mod memory;
 

@@ -39,7 +39,7 @@ fn what_is_written_is_this() {
 
 #[test]
 fn pc_v_200000_done_behind_one_that_is_stuck_take_few_characters() {
-    let extras = Extras { done: vec![2..200_000], ..Extras::default() };
+    let extras = Extras { done: std::iter::once(2..200_000).collect(), ..Extras::default() };
     let encoded = encode(1, &Signature::default(), &extras, 4096).unwrap();
     assert!(encoded.text.len() < 60, "{}", encoded.text);
     assert_eq!(parse(&encoded.text, 1).unwrap().1, extras);
