@@ -166,6 +166,14 @@ impl<W: Write> Output<W> {
     }
 }
 
+impl Output<Vec<u8>> {
+    /// What was written since the last time.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.spill();
+        std::mem::take(&mut self.sink)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,10 @@
 //! `downspout spout`: records to child commands or to standard output, each acknowledged or failed by itself.
 
 mod config;
+#[allow(dead_code)] // until the spout runs
+mod exec;
+#[allow(dead_code)] // until the spout runs
+mod voice;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
