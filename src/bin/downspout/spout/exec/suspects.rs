@@ -12,7 +12,7 @@ const ALONE_AFTER: u32 = 2;
 const MOST: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Suspects(Mutex<HashMap<Place, u32>>);
+pub(in crate::spout) struct Suspects(Mutex<HashMap<Place, u32>>);
 
 impl Suspects {
     /// Whether this record must be run alone.

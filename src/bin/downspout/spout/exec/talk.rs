@@ -21,30 +21,30 @@ use crate::spout::voice::{Complaint, Voice};
 
 /// What all conversations share.
 #[derive(Debug)]
-pub(super) struct Shared<S> {
-    pub(super) source: Mutex<S>,
-    pub(super) terms: Terms,
-    pub(super) suspects: Suspects,
-    pub(super) counts: Arc<Counts>,
-    pub(super) voice: Voice,
-    pub(super) phase: watch::Receiver<Phase>,
+pub(in crate::spout) struct Shared<S> {
+    pub(in crate::spout) source: Mutex<S>,
+    pub(in crate::spout) terms: Terms,
+    pub(in crate::spout) suspects: Suspects,
+    pub(in crate::spout) counts: Arc<Counts>,
+    pub(in crate::spout) voice: Voice,
+    pub(in crate::spout) phase: watch::Receiver<Phase>,
 }
 
 /// How commands are talked to.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(in crate::spout) struct Terms {
     /// The spout's id, for the first line.
-    pub(super) spout: String,
+    pub(in crate::spout) spout: String,
     /// Records that one command may have at a time.
-    pub(super) concurrency: usize,
+    pub(in crate::spout) concurrency: usize,
     /// So long may it have records and answer for none.
-    pub(super) timeout: Duration,
-    pub(super) bytes: BytesAs,
+    pub(in crate::spout) timeout: Duration,
+    pub(in crate::spout) bytes: BytesAs,
 }
 
 /// How far the closing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
+pub(in crate::spout) enum Phase {
     Open,
     /// No command is started any more; what is handed out may be finished.
     Closing,
@@ -54,15 +54,15 @@ pub(super) enum Phase {
 
 /// What happened in all conversations.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(in crate::spout) struct Counts {
     /// Lines that were no answer.
-    pub(super) unknown_lines: AtomicU64,
+    pub(in crate::spout) unknown_lines: AtomicU64,
     /// Answers for records that the command does not have.
-    pub(super) unknown_ids: AtomicU64,
+    pub(in crate::spout) unknown_ids: AtomicU64,
     /// Commands that ended on their own while they were wanted.
-    pub(super) deaths: AtomicU64,
+    pub(in crate::spout) deaths: AtomicU64,
     /// Commands that were ended because they did not answer.
-    pub(super) hung: AtomicU64,
+    pub(in crate::spout) hung: AtomicU64,
 }
 
 /// Why a conversation ended.

@@ -7,7 +7,7 @@ use super::line;
 use crate::output::Output;
 
 /// Gives work, piece by piece.
-pub(super) trait Source: Send + 'static {
+pub(in crate::spout) trait Source: Send + 'static {
     type Work: Work;
 
     /// The next piece; `None` when there will be none. Dropping the future loses nothing.
@@ -15,7 +15,7 @@ pub(super) trait Source: Send + 'static {
 }
 
 /// A record that must be answered for.
-pub(super) trait Work: Send + 'static {
+pub(in crate::spout) trait Work: Send + 'static {
     /// Its name in the protocol; another one for each attempt.
     fn id(&self) -> String;
 
@@ -30,7 +30,7 @@ pub(super) trait Work: Send + 'static {
     fn release(self);
 }
 
-pub(super) type Place = (TopicPartition, i64);
+pub(in crate::spout) type Place = (TopicPartition, i64);
 
 impl Source for Spout {
     type Work = Delivery;
