@@ -4,7 +4,11 @@ mod config;
 #[allow(dead_code)] // until the spout runs
 mod exec;
 #[allow(dead_code)] // until the spout runs
+mod log;
+#[allow(dead_code)] // until the spout runs
 mod voice;
+#[allow(dead_code)] // until the spout runs
+mod watch;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
