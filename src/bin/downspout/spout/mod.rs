@@ -1,13 +1,14 @@
 //! `downspout spout`: records to child commands or to standard output, each acknowledged or failed by itself.
 
 mod config;
-#[allow(dead_code)] // until the spout runs
+mod ends;
 mod exec;
-#[allow(dead_code)] // until the spout runs
 mod log;
-#[allow(dead_code)] // until the spout runs
+mod print;
+mod run;
+mod status;
+mod topics;
 mod voice;
-#[allow(dead_code)] // until the spout runs
 mod watch;
 
 use std::io::{self, Write};
@@ -56,6 +57,5 @@ pub(crate) async fn run(args: &SpoutArgs) -> Result<Exit, Failure> {
     if args.check {
         return Ok(Exit::Ok);
     }
-    let (config, target) = (&loaded.config, &loaded.target);
-    Err(Failure::usage(format_args!("not built yet: {config:?} {target:?}")))
+    run::run(&loaded).await
 }

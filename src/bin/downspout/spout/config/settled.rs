@@ -155,7 +155,6 @@ impl Config {
     }
 
     /// The name under which positions are kept.
-    #[allow(dead_code)] // until the spout runs
     pub(crate) fn id(&self) -> &str {
         // Seen by nobody else when positions are in memory.
         self.id.as_deref().unwrap_or("spout")

@@ -26,7 +26,7 @@ pub(super) fn hello<W: Write>(line: &mut Output<W>, spout: &str, worker: usize, 
 }
 
 /// A record.
-pub(in crate::spout) fn record<W: Write>(line: &mut Output<W>, delivery: &Delivery) {
+pub(super) fn record<W: Write>(line: &mut Output<W>, delivery: &Delivery) {
     line.raw(b"{\"id\":");
     line.string(&delivery.id().to_string());
     line.raw(b",\"topic\":");

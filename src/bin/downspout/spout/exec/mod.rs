@@ -11,6 +11,6 @@ mod tests;
 mod work;
 
 pub(super) use crew::run;
-pub(super) use line::record;
 pub(super) use suspects::Suspects;
 pub(super) use talk::{Counts, Phase, Shared, Terms};
+pub(super) use work::{Source, Work};

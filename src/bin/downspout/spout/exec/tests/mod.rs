@@ -9,9 +9,6 @@ use std::time::Duration;
 
 use downspout::Error;
 use downspout::client::TopicPartition;
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
-};
 use tokio::sync::{Notify, watch};
 
 use super::suspects::Suspects;
