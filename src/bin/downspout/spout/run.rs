@@ -55,7 +55,7 @@ pub(super) async fn run(loaded: &Loaded) -> Result<Exit, Failure> {
     let handle = started.spout.handle();
     let work = work(config, started.spout, counts, &voice, phases);
     let run = Run { config, handle, phase, work, ends: started.ends, status, voice, asked };
-    run.to_the_end().await
+    run.finish().await
 }
 
 struct Started {
@@ -129,7 +129,7 @@ enum Why {
 }
 
 impl Run<'_> {
-    async fn to_the_end(mut self) -> Result<Exit, Failure> {
+    async fn finish(mut self) -> Result<Exit, Failure> {
         let why = self.until_it_ends().await;
         if let Why::Asked(_) = why {
             let records =
