@@ -8,6 +8,7 @@ mod consuming;
 mod decode_frames;
 mod decode_records;
 mod demo;
+mod dlq;
 mod following;
 mod generated;
 mod reading;

@@ -7,6 +7,7 @@ use crate::completions::CompletionsArgs;
 use crate::consume::ConsumeArgs;
 use crate::decode::DecodeArgs;
 use crate::demo::DemoArgs;
+use crate::dlq::DlqArgs;
 use crate::exit::EXIT_CODES;
 use crate::man::ManArgs;
 use crate::metadata::MetadataArgs;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Consume(ConsumeArgs),
     Produce(ProduceArgs),
     Spout(SpoutArgs),
+    Dlq(DlqArgs),
     Decode(DecodeArgs),
     Demo(DemoArgs),
     Broker(BrokerArgs),

@@ -7,6 +7,7 @@ mod connect;
 mod consume;
 mod decode;
 mod demo;
+mod dlq;
 mod escape;
 mod exit;
 mod input;
@@ -50,6 +51,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Offsets(args) => block_on(offsets::run(&args)),
         Command::Consume(args) => block_on(consume::run(&args)),
         Command::Produce(args) => block_on(produce::run(&args)),
+        Command::Dlq(args) => block_on(dlq::run(&args)),
         Command::Spout(args) => block_on(spout::run(&args)),
         Command::Decode(args) => decode::run(args),
         Command::Demo(args) => block_on(demo::run(&args)),
