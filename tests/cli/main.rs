@@ -12,6 +12,7 @@ mod dlq;
 mod following;
 mod generated;
 mod reading;
+mod spout_settings;
 mod usage;
 mod vectors;
 mod writing;

@@ -15,12 +15,15 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+use downspout::records::Isolation;
 pub(crate) use flags::Flags;
 pub(crate) use settled::Config;
 
 use crate::connect::Target;
 use crate::exit::Failure;
 use crate::near;
+use crate::properties::Properties;
 use keys::{Key, PREFIX};
 use value::Value;
 
@@ -30,6 +33,8 @@ enum Source {
     File(PathBuf, usize),
     Variable(String),
     Flag(String),
+    /// A setting under the name that other clients use.
+    Property,
 }
 
 impl fmt::Display for Source {
@@ -38,6 +43,7 @@ impl fmt::Display for Source {
             Source::File(file, line) => write!(f, "{}:{line}", file.display()),
             Source::Variable(name) => f.write_str(name),
             Source::Flag(name) => write!(f, "--{name}"),
+            Source::Property => f.write_str("properties"),
         }
     }
 }
@@ -70,6 +76,7 @@ impl Loaded {
         };
         given.extend(from_variables);
         given.extend(flags.given());
+        from_properties(&mut given)?;
         let mut config = Config::empty();
         for key in keys::all() {
             match given.get(key.name) {
@@ -81,9 +88,13 @@ impl Loaded {
                 }
             }
         }
-        let is_given = |name: &str| given.contains_key(name);
-        let target = config.connect(is_given)?;
-        config.settle(is_given).map_err(Failure::usage)?;
+        let target = config.connect()?;
+        let is_changed = |name: &str| {
+            let key = keys::all().find(|key| key.name == name);
+            let default = key.and_then(|key| Some(key.kind.read(key.default?)));
+            given.get(name).is_some_and(|(value, _)| Some(value) != default.as_ref())
+        };
+        config.settle(is_changed).map_err(Failure::usage)?;
         Ok(Loaded { config, target, given, notes })
     }
 
@@ -91,6 +102,37 @@ impl Loaded {
     pub(crate) fn print(&self) -> String {
         print::effective(&self.given)
     }
+}
+
+/// Settings under the names of other clients count where a setting of its own was not given.
+fn from_properties(given: &mut Given) -> Result<(), Failure> {
+    let Some((list, _)) = given.get("properties") else { return Ok(()) };
+    let parts: Vec<String> = list.parts().into_iter().map(str::to_owned).collect();
+    let properties = Properties::parse(&parts)?;
+    // A limit of the whole answer holds for a partition's part of it too.
+    let most = properties.max_bytes.unwrap_or(i32::MAX);
+    let partition_bytes = properties.partition_max_bytes.or(Some(1 << 20).filter(|usual| most < *usual));
+    let partition_bytes = partition_bytes.map(|bytes| bytes.min(most));
+    let isolation = properties.isolation.map(|isolation| match isolation {
+        Isolation::ReadUncommitted => "read_uncommitted".to_owned(),
+        Isolation::ReadCommitted => "read_committed".to_owned(),
+    });
+    let reset =
+        properties.offset_reset.and_then(|reset| Some(reset.to_possible_value()?.get_name().to_owned()));
+    for (name, value) in [
+        ("rack", properties.rack),
+        ("isolation", isolation),
+        ("check_crcs", properties.check_crcs.map(|check| check.to_string())),
+        ("partition_bytes", partition_bytes.map(|bytes| bytes.to_string())),
+        ("min_bytes", properties.min_bytes.map(|bytes| bytes.max(1).to_string())),
+        ("max_wait", properties.max_wait.map(|wait| format!("{}ms", wait.as_millis()))),
+        ("reset", reset),
+    ] {
+        if let Some(value) = value {
+            given.entry(name).or_insert((Value::One(value), Source::Property));
+        }
+    }
+    Ok(())
 }
 
 /// What a message about a value begins with.

@@ -72,10 +72,10 @@ impl Config {
         }
     }
 
-    /// Puts together what belongs together; `is_given` tells what somebody has set.
-    pub(super) fn settle(&mut self, is_given: impl Fn(&str) -> bool) -> Result<(), String> {
+    /// Puts together what belongs together; `is_changed` tells what is not as it would be by itself.
+    pub(super) fn settle(&mut self, is_changed: impl Fn(&str) -> bool) -> Result<(), String> {
         let only_with = |name: &str, other: &str, holds: bool| {
-            if is_given(name) && !holds { Err(format!("{name} needs {other}")) } else { Ok(()) }
+            if is_changed(name) && !holds { Err(format!("{name} needs {other}")) } else { Ok(()) }
         };
         let backs_off = self.retry == "backoff";
         for name in ["retry_first", "retry_multiplier", "retry_longest", "retry_jitter"] {
@@ -120,31 +120,13 @@ impl Config {
         self.settings.check().map_err(|why| why.to_string())
     }
 
-    /// Where the brokers are, and how to talk to them. What `is_given` here weighs more than `-X`.
-    pub(super) fn connect(&mut self, is_given: impl Fn(&str) -> bool) -> Result<Target, Failure> {
+    /// Where the brokers are, and how to talk to them.
+    pub(super) fn connect(&self) -> Result<Target, Failure> {
         let brokers = Some(self.brokers.clone()).filter(|list| !list.is_empty());
         let mut target = ConnectArgs::new(brokers, self.properties.clone()).target()?;
-        let (properties, stream) = (&mut target.properties, &mut self.settings.stream);
-        let free = |name: &str| !is_given(name);
-        if let Some(isolation) = properties.isolation.filter(|_| free("isolation")) {
-            stream.isolation = isolation;
-        }
-        if properties.check_crcs.is_some() && free("check_crcs") {
-            stream.crc = target.crc();
-        }
         let properties = &mut target.properties;
-        let most = properties.max_bytes.unwrap_or(i32::MAX);
-        if free("partition_bytes") {
-            stream.partition_bytes =
-                properties.partition_max_bytes.unwrap_or(stream.partition_bytes).min(most);
-        }
-        stream.max_wait = properties.max_wait.filter(|_| free("max_wait")).unwrap_or(stream.max_wait);
-        stream.min_bytes = properties.min_bytes.filter(|_| free("min_bytes")).unwrap_or(stream.min_bytes);
-        if let Some(reset) = properties.offset_reset.filter(|_| free("reset")) {
-            self.settings.reset = Some(reset.into());
-        }
-        properties.isolation = Some(stream.isolation);
-        properties.rack = self.rack.clone().or(properties.rack.take());
+        properties.isolation = Some(self.settings.stream.isolation);
+        properties.rack = self.rack.clone();
         properties.memory = Some(self.memory);
         Ok(target)
     }

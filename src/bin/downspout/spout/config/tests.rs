@@ -167,6 +167,9 @@ fn properties_count_where_no_setting_of_its_own_was_given() {
     let stream = load(&args, &[], file).unwrap().config.settings.stream;
     assert_eq!(stream.partition_bytes, 2 << 10);
     assert_eq!(stream.isolation, downspout::records::Isolation::ReadUncommitted);
+    // What is printed is what is in force.
+    let printed = load(&args, &[], file).unwrap().print();
+    assert!(printed.contains("isolation = \"read_uncommitted\"  # properties\n"), "{printed}");
 }
 
 /// A value other than the default.
