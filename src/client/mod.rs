@@ -2,17 +2,17 @@
 //! ([`blocking::SimpleConsumer`]).
 
 pub mod blocking;
-mod cluster;
+pub(crate) mod cluster;
 mod fetch;
 mod fetch_limits;
 mod fetched;
-mod fetcher;
+pub(crate) mod fetcher;
 mod group_offsets;
 mod metadata;
 mod offsets;
 mod recovery;
 mod simple_consumer;
-mod stream;
+pub(crate) mod stream;
 
 pub use crate::discovery::{BrokerInfo, Metadata, PartitionMetadata, TopicMetadata};
 pub use cluster::{Cluster, ClusterBuilder, EpochEnd};

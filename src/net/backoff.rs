@@ -42,6 +42,11 @@ pub(crate) fn fix_chance(seed: u64) {
     FIXED.set(Some(seed));
 }
 
+/// A number between 0 and 1, by chance.
+pub(crate) fn share_by_chance() -> f64 {
+    (chance() % (1 << 30)) as f64 / (1u64 << 30) as f64
+}
+
 fn chance() -> u64 {
     match FIXED.get() {
         Some(seed) => {

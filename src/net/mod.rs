@@ -25,6 +25,7 @@ mod versions;
 pub use backoff::Backoff;
 #[cfg(feature = "testing")]
 pub(crate) use backoff::fix_chance;
+pub(crate) use backoff::share_by_chance;
 pub use connection::{Answer, Connection, ConnectionOptions, RawAnswer, RequestOptions};
 pub use connector::{BoxFuture, BrokerAddress, ByteStream, ConnectWith, Connector, TcpConnector};
 pub use dialer::Dialer;

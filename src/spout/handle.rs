@@ -24,13 +24,18 @@ pub(super) struct Shared {
     /// Who waits for it to change.
     waker: Mutex<Option<Waker>>,
     /// As of the driver's last turn.
-    pub(super) snapshot: Mutex<Snapshot>,
+    snapshot: Mutex<Snapshot>,
 }
 
 impl Shared {
     /// Wakes this when there is news.
     pub(super) fn register(&self, waker: &Waker) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+    }
+
+    /// Takes in how things are.
+    pub(super) fn show(&self, metrics: SpoutMetrics, health: Health) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Snapshot { metrics, health };
     }
 
     pub(super) fn wake(&self) {
@@ -42,9 +47,9 @@ impl Shared {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Snapshot {
-    pub(super) metrics: SpoutMetrics,
-    pub(super) health: Health,
+struct Snapshot {
+    metrics: SpoutMetrics,
+    health: Health,
 }
 
 /// What handles ask of the driver.

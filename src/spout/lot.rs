@@ -21,12 +21,38 @@ pub(crate) struct Place {
     /// Nothing more of it is handed out: lost, stopped or closed.
     pub(crate) closed: AtomicBool,
     pub(crate) mailbox: Arc<Mailbox>,
+    /// Lots made so far.
+    lots: AtomicU64,
+}
+
+impl Place {
+    pub(crate) fn new(
+        topic: &Arc<str>,
+        partition: i32,
+        assignment: AssignmentId,
+        mailbox: &Arc<Mailbox>,
+    ) -> Arc<Self> {
+        Arc::new(Place {
+            topic: Arc::clone(topic),
+            partition,
+            assignment,
+            closed: AtomicBool::new(false),
+            mailbox: Arc::clone(mailbox),
+            lots: AtomicU64::new(0),
+        })
+    }
 }
 
 /// Some records of a batch.
 #[derive(Debug)]
 pub(crate) struct Lot {
     pub(crate) place: Arc<Place>,
+    /// Names it within its place.
+    pub(crate) id: u64,
+    /// The lot that its record first came in; its own id where all of a batch is meant.
+    pub(crate) parent: u64,
+    /// Offset of its first record.
+    pub(crate) first: i64,
     pub(crate) batch: Batch,
     /// Attempt that a hand-out of these is; 1 is the first.
     pub(crate) attempt: u32,
@@ -34,6 +60,8 @@ pub(crate) struct Lot {
     /// When each was handed out, by the mailbox's clock; 0 if it was not.
     handed: Box<[AtomicU32]>,
     acked: Box<[AtomicU64]>,
+    /// Acks that were looked at one by one.
+    seen: Box<[AtomicU64]>,
     /// Acks have come since the driver looked.
     dirty: AtomicBool,
     /// From here on it is void: rewound, truncated.
@@ -41,18 +69,46 @@ pub(crate) struct Lot {
 }
 
 impl Lot {
-    pub(crate) fn new(place: &Arc<Place>, batch: Batch, positions: Vec<u32>, attempt: u32) -> Arc<Self> {
+    /// A batch that has come in.
+    pub(crate) fn new(place: &Arc<Place>, batch: Batch, positions: Vec<u32>) -> Arc<Self> {
+        Self::make(place, batch, positions, None, 1)
+    }
+
+    /// One record of the lot `parent` again.
+    pub(crate) fn again(place: &Arc<Place>, record: Batch, parent: u64, attempt: u32) -> Arc<Self> {
+        Self::make(place, record, vec![0], Some(parent), attempt)
+    }
+
+    fn make(
+        place: &Arc<Place>,
+        batch: Batch,
+        positions: Vec<u32>,
+        parent: Option<u64>,
+        attempt: u32,
+    ) -> Arc<Self> {
         let count = positions.len();
+        let id = place.lots.fetch_add(1, Ordering::Relaxed);
+        let first =
+            positions.first().and_then(|at| batch.record_at(*at)).map_or(-1, |record| record.offset());
         Arc::new(Lot {
             place: Arc::clone(place),
+            id,
+            parent: parent.unwrap_or(id),
+            first,
             batch,
             attempt,
             positions: positions.into_boxed_slice(),
             handed: (0..count).map(|_| AtomicU32::new(0)).collect(),
             acked: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            seen: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             dirty: AtomicBool::new(false),
             limit: AtomicU32::new(count as u32),
         })
+    }
+
+    /// Whether it is one record that was handed out before.
+    pub(crate) fn is_again(&self) -> bool {
+        self.parent != self.id
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -125,6 +181,20 @@ impl Lot {
 
     pub(crate) fn acked_words(&self) -> impl Iterator<Item = u64> + '_ {
         self.acked.iter().map(|word| word.load(Ordering::SeqCst))
+    }
+
+    /// Numbers that were acked since this was asked last.
+    pub(crate) fn new_acks(&self) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        for (at, (acked, seen)) in self.acked.iter().zip(&self.seen).enumerate() {
+            let acked = acked.load(Ordering::SeqCst);
+            let mut new = acked & !seen.swap(acked, Ordering::Relaxed);
+            while new != 0 {
+                numbers.push(at as u32 * 64 + new.trailing_zeros());
+                new &= new - 1;
+            }
+        }
+        numbers
     }
 
     /// When that record was handed out, in ms by the mailbox's clock.
@@ -242,10 +312,6 @@ impl Mailbox {
     pub(crate) fn is_empty(&self) -> bool {
         let inbox = self.inbox();
         inbox.dirty.is_empty() && inbox.messages.is_empty()
-    }
-
-    pub(crate) fn wake(&self) {
-        self.wake.notify_one();
     }
 
     pub(crate) async fn woken(&self) {

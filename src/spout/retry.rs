@@ -1,5 +1,8 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::lot::Place;
+use super::settings::RetryMode;
 use crate::error::{Error, Result};
 
 /// Times between the attempts of one record: `first`, then `multiplier` times as long each time, up to
@@ -109,4 +112,131 @@ pub trait RetryManager: Send {
 pub trait RetryManagerFactory: Send + Sync {
     /// One for that partition.
     fn make(&self, topic: &str, partition: i32) -> Box<dyn RetryManager>;
+}
+
+/// A partition's retry mode at work.
+pub(super) enum Retry {
+    Backoff(Backoff),
+    FailedSet,
+    Rewind,
+    Custom(Box<dyn RetryManager>),
+    /// The manager of the user's own could not be made.
+    Broken(String),
+}
+
+/// What the retry mode says.
+#[derive(Debug)]
+pub(super) enum Decision {
+    After(Duration),
+    GiveUp,
+    /// The user's own code failed.
+    Broken(String),
+}
+
+impl Retry {
+    pub(super) fn new(mode: &RetryMode, place: &Place) -> Self {
+        match mode {
+            RetryMode::Backoff(backoff) => Retry::Backoff(*backoff),
+            RetryMode::FailedSet => Retry::FailedSet,
+            RetryMode::Rewind => Retry::Rewind,
+            RetryMode::Custom(factory) => match guarded(|| factory.make(&place.topic, place.partition)) {
+                Ok(manager) => Retry::Custom(manager),
+                Err(why) => Retry::Broken(why),
+            },
+        }
+    }
+
+    /// Whether a failure takes the whole partition back.
+    pub(super) fn rewinds(&self) -> bool {
+        matches!(self, Retry::Rewind)
+    }
+
+    /// Whether nothing new is handed out while a retry waits.
+    pub(super) fn comes_first(&self) -> bool {
+        matches!(self, Retry::FailedSet)
+    }
+
+    pub(super) fn failed(&mut self, place: &Place, offset: i64, failures: u32, reason: &str) -> Decision {
+        match self {
+            Retry::Backoff(backoff) => {
+                Decision::After(backoff.delay(failures, crate::net::share_by_chance()))
+            }
+            Retry::FailedSet | Retry::Rewind => Decision::After(Duration::ZERO),
+            Retry::Broken(why) => Decision::Broken(why.clone()),
+            Retry::Custom(manager) => {
+                let failure =
+                    Failure { topic: &place.topic, partition: place.partition, offset, failures, reason };
+                match guarded(|| manager.failed(&failure)) {
+                    Ok(Verdict::Again(delay)) => Decision::After(delay),
+                    Ok(Verdict::GiveUp) => Decision::GiveUp,
+                    Err(why) => Decision::Broken(why),
+                }
+            }
+        }
+    }
+
+    /// How long something waits that did not fail by itself: dropped, or not taken elsewhere.
+    pub(super) fn dropped(&self, times: u32) -> Duration {
+        let backoff = match self {
+            Retry::Backoff(backoff) => *backoff,
+            Retry::FailedSet | Retry::Rewind => return Duration::ZERO,
+            _ => Backoff::default(),
+        };
+        backoff.delay(times, crate::net::share_by_chance())
+    }
+
+    pub(super) fn started(&mut self, offset: i64) {
+        self.tell(|manager| manager.retry_started(offset));
+    }
+
+    pub(super) fn acked(&mut self, offset: i64) {
+        self.tell(|manager| manager.acked(offset));
+    }
+
+    pub(super) fn clear_before(&mut self, offset: i64) {
+        self.tell(|manager| manager.clear_offsets_before(offset));
+    }
+
+    fn tell(&mut self, call: impl FnOnce(&mut dyn RetryManager)) {
+        if let Retry::Custom(manager) = self
+            && let Err(why) = guarded(|| call(&mut **manager))
+        {
+            // The next failure stops the partition.
+            *self = Retry::Broken(why);
+        }
+    }
+}
+
+/// Calls a user's code: a panic there is an error here.
+fn guarded<T>(call: impl FnOnce() -> T) -> std::result::Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        format!("it panicked: {}", text.unwrap_or_else(|| "no text".to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storm_exponential_backoff_grows_to_its_longest_and_never_overflows() {
+        let backoff = Backoff { jitter: 0.0, ..Backoff::default() };
+        let ms = |failures| backoff.delay(failures, 0.5).as_millis();
+        assert_eq!([ms(1), ms(2), ms(3), ms(10), ms(11)], [100, 200, 400, 51_200, 60_000]);
+        // After 43 failures the JVM's shift overflowed and the retry came at once.
+        for failures in [43, 64, 1_000, u32::MAX] {
+            assert_eq!(ms(failures), 60_000);
+        }
+        assert_eq!(Backoff::STORM.delay(5, 0.9), Duration::ZERO);
+    }
+
+    #[test]
+    fn jitter_shifts_by_its_share_and_never_beyond_the_longest() {
+        let backoff = Backoff::default();
+        assert_eq!(backoff.delay(1, 0.0), Duration::from_millis(80));
+        assert_eq!(backoff.delay(1, 1.0), Duration::from_millis(120));
+        assert_eq!(backoff.delay(50, 1.0), Duration::from_secs(60));
+    }
 }

@@ -97,8 +97,6 @@ impl Spout {
     pub async fn close_within(mut self, within: Duration) -> Result<CloseReport> {
         self.closed = true;
         self.current = None;
-        self.handouts.close();
-        while self.handouts.try_recv().is_ok() {}
         self.handle.close_within(within).await
     }
 

@@ -27,16 +27,10 @@ pub(super) fn stage(values: &[Option<&str>]) -> Stage {
     }
     let set = RecordSet::new(set.finish().unwrap());
     let batch = set.batches(ReadOptions::default()).next().unwrap().unwrap();
-    let place = Arc::new(Place {
-        topic: "clicks".into(),
-        partition: 3,
-        assignment: 1,
-        closed: false.into(),
-        mailbox: Arc::new(Mailbox::default()),
-    });
+    let place = Place::new(&"clicks".into(), 3, 1, &Arc::new(Mailbox::default()));
     let positions = batch.index().positions;
     let to = positions.len() as u32;
-    let lot = Lot::new(&place, batch, positions, 1);
+    let lot = Lot::new(&place, batch, positions);
     let (handouts, received) = mpsc::unbounded_channel();
     let (commands, asked) = mpsc::unbounded_channel();
     handouts.send(Handout::Grant(Grant { lot: Arc::clone(&lot), from: 0, to })).unwrap();

@@ -1,6 +1,7 @@
 //! What an answer means for each partition that was asked about.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -21,6 +22,7 @@ struct Origin {
     broker: i32,
     address: Arc<str>,
     version: i16,
+    took: Duration,
     frame: Arc<Frame>,
     /// Addresses of leaders that the answer names (KIP-951).
     endpoints: Vec<NodeEndpoint>,
@@ -29,7 +31,7 @@ struct Origin {
 impl Engine {
     /// A fetch is done, or was lost.
     pub(super) fn fetched(&mut self, fetched: Fetched) {
-        let Fetched { broker, lane, turn, version, in_session, plan, response, reserved } = fetched;
+        let Fetched { broker, lane, turn, version, in_session, plan, response, took, reserved } = fetched;
         let Some(lanes) = self.brokers.get_mut(&broker) else { return };
         let state = &mut lanes.lanes[lane];
         if state.turn != turn {
@@ -67,7 +69,7 @@ impl Engine {
         }
         let mut parts = Parts::new(version, &mut response);
         let endpoints = std::mem::take(&mut response.node_endpoints);
-        let origin = Origin { broker, address, version, frame: Frame::new(), endpoints };
+        let origin = Origin { broker, address, version, took, frame: Frame::new(), endpoints };
         let mut first = true;
         for wanted in plan.wanted {
             let part = parts.take(version, &wanted);
@@ -181,6 +183,7 @@ impl Engine {
         let committed =
             partition.options.isolation == Isolation::ReadCommitted && part.last_stable_offset >= 0;
         let readable = if committed { part.last_stable_offset } else { part.high_watermark };
+        partition.slot.answered(origin.took, part.log_start_offset, readable);
         let set = RecordSet::new(part.records.unwrap_or_default());
         if set.is_empty() {
             let more = wanted.offset < readable;

@@ -73,6 +73,8 @@ pub(super) struct Fetched {
     pub(super) in_session: bool,
     pub(super) plan: Plan,
     pub(super) response: Result<FetchResponse>,
+    /// How long it took.
+    pub(super) took: Duration,
     pub(super) reserved: Reservation,
 }
 

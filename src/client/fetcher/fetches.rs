@@ -256,6 +256,7 @@ impl Engine {
         }
         let overdue = plan.max_wait + OVERDUE;
         let answer = connection.request(&request, version, options);
+        let began = Instant::now();
         self.operations.spawn(async move {
             let response = match answer {
                 Ok(answer) => answer.await,
@@ -269,6 +270,7 @@ impl Engine {
                 in_session,
                 plan,
                 response,
+                took: began.elapsed(),
                 reserved,
             }))
         });

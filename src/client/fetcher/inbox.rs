@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -79,6 +80,12 @@ impl Inbox {
         slots.get(&(Arc::from(topic), partition)).cloned()
     }
 
+    /// Lets go of one partition, which has come to its end.
+    pub(crate) fn release(&self, slot: &Slot) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.remove(&(Arc::clone(&slot.topic), slot.partition));
+    }
+
     /// Lets go of the partitions, which hold the inbox.
     pub(crate) fn close(&self) -> Vec<Arc<Slot>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -106,7 +113,22 @@ pub(crate) struct Slot {
     position: AtomicI64,
     /// Id of the broker that sent what is being read; −1 until something is.
     broker: AtomicI32,
+    /// Both ends of the log as the last answer told them; −1 until one did.
+    ends: (AtomicI64, AtomicI64),
+    fetches: Mutex<Fetches>,
     state: Mutex<State>,
+}
+
+/// How fetches of a partition went.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Fetches {
+    /// How many were answered.
+    pub(crate) count: u64,
+    total: Duration,
+    /// The longest one.
+    pub(crate) longest: Option<Duration>,
+    /// On average.
+    pub(crate) mean: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +164,8 @@ impl Slot {
             paused: AtomicBool::new(false),
             position: AtomicI64::new(-1),
             broker: AtomicI32::new(-1),
+            ends: (AtomicI64::new(-1), AtomicI64::new(-1)),
+            fetches: Mutex::default(),
             state: Mutex::default(),
         })
     }
@@ -174,7 +198,33 @@ impl Slot {
         self.broker.store(id, Ordering::Relaxed);
     }
 
+    /// Start of the log, and its end as far as may be read.
+    pub(crate) fn ends(&self) -> (Option<i64>, Option<i64>) {
+        let known = |end: &AtomicI64| Some(end.load(Ordering::Relaxed)).filter(|offset| *offset >= 0);
+        (known(&self.ends.0), known(&self.ends.1))
+    }
+
+    /// How fetches went.
+    pub(crate) fn fetches(&self) -> Fetches {
+        *self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     // The fetcher's side.
+
+    /// A fetch was answered.
+    pub(crate) fn answered(&self, took: Duration, start: i64, end: i64) {
+        if start >= 0 {
+            self.ends.0.store(start, Ordering::Relaxed);
+        }
+        if end >= 0 {
+            self.ends.1.store(end, Ordering::Relaxed);
+        }
+        let mut fetches = self.fetches.lock().unwrap_or_else(PoisonError::into_inner);
+        fetches.count += 1;
+        fetches.total += took;
+        fetches.longest = fetches.longest.max(Some(took));
+        fetches.mean = Some(fetches.total / u32::try_from(fetches.count).unwrap_or(u32::MAX));
+    }
 
     /// Hands something over; false, and nothing done, if the generation is over.
     pub(crate) fn push(self: &Arc<Self>, generation: u64, delivery: Delivery) -> bool {

@@ -14,4 +14,5 @@ mod streams;
 pub use builder::{PartitionRef, StreamBuilder, StreamsBuilder};
 pub use item::{Item, Recovered};
 pub use options::{CorruptPolicy, EndOffset, StartOffset, StreamOptions};
+pub(crate) use reader::Reader;
 pub use streams::{MergedStream, PartitionStream, StreamControl, TopicPartition};

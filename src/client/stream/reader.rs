@@ -6,18 +6,18 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::options::{CorruptPolicy, StartOffset};
-use super::{Item, Recovered, StreamOptions};
+use super::{EndOffset, Item, Recovered, StreamOptions};
 use crate::client::fetcher::Fetcher;
 use crate::client::fetcher::budget::{Charge, charged};
 use crate::client::fetcher::inbox::{Chunk, Delivery, Inbox, Slot, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::records::{Batch, Batches, Corruption};
 
-/// Reads the partitions of one inbox.
+/// Reads the partitions of one inbox; dropping it ends that.
 #[derive(Debug)]
-pub(super) struct Reader {
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) fetcher: Fetcher,
+pub(crate) struct Reader {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) fetcher: Fetcher,
     options: Arc<StreamOptions>,
     /// What is being read, one batch at a time.
     current: Option<Current>,
@@ -47,12 +47,24 @@ pub(super) enum Step {
 }
 
 impl Reader {
-    pub(super) fn new(fetcher: Fetcher, inbox: Arc<Inbox>, options: Arc<StreamOptions>) -> Self {
+    pub(crate) fn new(fetcher: Fetcher, inbox: Arc<Inbox>, options: Arc<StreamOptions>) -> Self {
         Reader { inbox, fetcher, options, current: None, parked: Vec::new(), halted: None }
     }
 
+    /// Reads that partition too.
+    pub(crate) fn add(&self, topic: &Arc<str>, partition: i32, start: StartOffset) -> Arc<Slot> {
+        self.fetcher.add(&self.inbox, (topic, partition), &self.options, start, EndOffset::Never)
+    }
+
+    /// Reads that partition no more.
+    pub(crate) fn remove(&mut self, slot: &Arc<Slot>) {
+        slot.redirect(Target::End);
+        self.inbox.release(slot);
+        self.fetcher.remove(vec![slot.key]);
+    }
+
     /// The next item; `None` at the stated end. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<Option<(Arc<Slot>, Item)>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<(Arc<Slot>, Item)>> {
         if let Some(slot) = self.halted.take()
             && slot.take_halted()
         {

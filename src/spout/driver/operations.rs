@@ -1,0 +1,170 @@
+//! What runs beside the driver's task.
+
+use std::sync::Arc;
+
+use super::Driver;
+use super::Env;
+use super::assign::{Resolved, Seen};
+use super::commits::Committed;
+use crate::client::{EndOffset, Item, Recovered, StartOffset, TopicPartition};
+use crate::error::{Error, ErrorKind, Result};
+use crate::records::Batch;
+use crate::spout::dead_letter::Letter;
+use crate::spout::lot::AssignmentId;
+
+/// An operation that is done.
+pub(super) enum Done {
+    Seen(Result<Seen>),
+    Resolved(Vec<(TopicPartition, Result<Resolved>)>),
+    Committed(Committed),
+    Refetched {
+        partition: TopicPartition,
+        assignment: AssignmentId,
+        offsets: Vec<i64>,
+        result: Result<Refetched>,
+    },
+    DeadLetter {
+        partition: TopicPartition,
+        assignment: AssignmentId,
+        offset: i64,
+        result: Result<()>,
+    },
+}
+
+/// Records that were fetched again.
+#[derive(Debug, Default)]
+pub(super) struct Refetched {
+    found: Vec<(i64, Batch)>,
+    /// Not in the log any more.
+    missing: Vec<i64>,
+    /// Where the log starts, if some lay below it.
+    pruned_below: Option<i64>,
+}
+
+/// Bytes of records that are fetched again at a time.
+const BYTES: usize = 4 << 20;
+
+/// Fetches records again that are due, those that lie together in one go.
+pub(super) async fn refetch(
+    env: Arc<Env>,
+    partition: TopicPartition,
+    assignment: AssignmentId,
+    offsets: Vec<i64>,
+) -> Done {
+    let limit = std::time::Duration::from_secs(30);
+    let fetched = tokio::time::timeout(limit, fetch_again(&env, &partition, &offsets)).await;
+    let result = fetched.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout(limit))));
+    Done::Refetched { partition, assignment, offsets, result }
+}
+
+async fn fetch_again(env: &Env, partition: &TopicPartition, offsets: &[i64]) -> Result<Refetched> {
+    /// Farther apart than this they are fetched one by one.
+    const NEAR: i64 = 10_000;
+    let mut result = Refetched::default();
+    let mut bytes = 0;
+    let mut left = offsets;
+    while let (Some(&first), true) = (left.first(), bytes < BYTES) {
+        let count = left.iter().zip(left.iter().skip(1)).take_while(|(a, b)| **b - **a <= NEAR).count() + 1;
+        let (run, rest) = left.split_at(count);
+        left = rest;
+        let last = run.last().copied().unwrap_or(first);
+        let mut stream = env
+            .cluster
+            .partition(&partition.topic, partition.partition)
+            .stream(StartOffset::At(first))
+            .options(super::start::retry_options(&env.settings))
+            .until(EndOffset::At(last.saturating_add(1)))
+            .await?;
+        let mut wanted = run.iter().copied().peekable();
+        while wanted.peek().is_some() && bytes < BYTES {
+            match stream.next().await? {
+                Some(Item::Batch(batch)) => {
+                    let index = batch.index();
+                    for position in index.positions {
+                        let Some(offset) = batch.record_at(position).map(|record| record.offset()) else {
+                            continue;
+                        };
+                        while let Some(missing) = wanted.next_if(|want| *want < offset) {
+                            result.missing.push(missing);
+                        }
+                        if wanted.next_if_eq(&offset).is_some() {
+                            let only = batch.only(position);
+                            bytes += only.size();
+                            result.found.push((offset, only));
+                        }
+                    }
+                    while let Some(missing) = wanted.next_if(|want| *want < batch.next_offset()) {
+                        result.missing.push(missing);
+                    }
+                }
+                Some(Item::Recovered(Recovered::OutOfRange { resumed_at, .. })) => {
+                    result.pruned_below = Some(resumed_at);
+                    while wanted.next_if(|want| *want < resumed_at).is_some() {}
+                }
+                Some(_) => {}
+                // All up to the last one was read.
+                None => result.missing.extend(wanted.by_ref()),
+            }
+        }
+    }
+    Ok(result)
+}
+
+/// Sends a record to the dead-letter topic.
+pub(super) async fn dead_letter(
+    env: Arc<Env>,
+    partition: TopicPartition,
+    assignment: AssignmentId,
+    letter: Letter,
+) -> Done {
+    let offset = letter.offset;
+    let result = match &env.dead_letters {
+        Some(writer) => writer.write(&letter).await,
+        None => Err(Error::new(ErrorKind::Config("there is no dead-letter topic".to_owned()))),
+    };
+    Done::DeadLetter { partition, assignment, offset, result }
+}
+
+impl Driver {
+    pub(super) fn take_done(&mut self, done: Done) {
+        let now = self.now();
+        match done {
+            Done::Seen(seen) => self.take_seen(seen),
+            Done::Resolved(resolved) => self.take_resolved(resolved),
+            Done::Committed(committed) => self.take_committed(committed),
+            Done::Refetched { partition, assignment, offsets, result } => {
+                let Some(part) = self.parts.get_mut(&partition) else { return };
+                if part.manager.place.assignment != assignment {
+                    return;
+                }
+                match result {
+                    Ok(Refetched { found, missing, pruned_below }) => {
+                        part.manager.on_refetched(found, &missing, now);
+                        if let Some(start) = pruned_below {
+                            part.manager.prune_below(start);
+                        }
+                        // What was not come to is fetched next time.
+                        part.manager.on_refetch_failed(&offsets, now, 0);
+                    }
+                    Err(why) if matches!(why.kind(), ErrorKind::Corrupt(_)) => {
+                        part.manager.on_refetch_failed(&offsets, now, 0);
+                        part.manager.stop(why.to_string());
+                    }
+                    Err(why) => {
+                        tracing::warn!(topic = %partition.topic, partition = partition.partition, error = %why, "records to be retried could not be fetched again; it is tried again");
+                        part.manager.on_refetch_failed(&offsets, now, 1_000);
+                    }
+                }
+                self.settle(&partition);
+            }
+            Done::DeadLetter { partition, assignment, offset, result } => {
+                if let Some(part) = self.parts.get_mut(&partition)
+                    && part.manager.place.assignment == assignment
+                {
+                    part.manager.on_dead_letter(offset, result, now);
+                    self.settle(&partition);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What is handed out next, and whether more is to be read.
+
+use super::{Effect, PartitionManager};
+use crate::spout::lot::{Grant, Lot};
+use crate::spout::parked::{Millis, State};
+use crate::spout::settings::Order;
+
+/// With a retry limit, records over the parked budget are kept by their offset alone, up to so many
+/// times the budget.
+const BEYOND_BUDGET: usize = 10;
+
+/// Records that are fetched again at a time.
+const REFETCH: usize = 1_000;
+
+impl PartitionManager {
+    /// Hands out what may be handed out.
+    pub(in crate::spout) fn pump(&mut self, now: Millis) {
+        if self.stopped.is_some() || self.draining {
+            return;
+        }
+        if self.alone.is_some() {
+            self.pump_alone(now);
+            return;
+        }
+        self.retry_due(now);
+        if self.retry.comes_first() && self.parked.waiting() > 0 {
+            return;
+        }
+        loop {
+            let room = self.settings.window.records.saturating_sub(self.in_window());
+            let by_key = self.keys.is_some();
+            let Some(grant) = self.window.grant(if by_key { room.min(1) } else { room }) else { break };
+            if by_key && !self.admit(&grant) {
+                continue;
+            }
+            self.effects.push(Effect::Grant(grant));
+        }
+    }
+
+    /// Whether the record may run now, as far as its key goes.
+    fn admit(&mut self, grant: &Grant) -> bool {
+        let Order::ByKey { null_is_a_key } = self.settings.order else { return true };
+        let Some(record) = grant.lot.record(grant.from) else { return true };
+        let (key, offset) = (record.key(), record.offset());
+        match &mut self.keys {
+            Some(keys) if key.is_some() || null_is_a_key => keys.admit(key, self.place.assignment, offset),
+            _ => true,
+        }
+    }
+
+    /// The record before it in the line of its key is done.
+    pub(super) fn hand_out_next(&mut self, offset: i64) {
+        if let Some((lot, number)) = self.window.lot_of(offset) {
+            self.effects.push(Effect::Grant(Grant { lot, from: number, to: number + 1 }));
+        }
+    }
+
+    /// Hands out the records whose time has come.
+    fn retry_due(&mut self, now: Millis) {
+        let mut refetch = Vec::new();
+        for offset in self.due_in_order(now) {
+            if self.parked.get(offset).is_none_or(|node| node.body().is_none()) {
+                if refetch.len() < REFETCH {
+                    self.parked.set(offset, State::Fetching);
+                    refetch.push(offset);
+                }
+                continue;
+            }
+            self.hand_out_again(offset);
+        }
+        if !refetch.is_empty() {
+            refetch.sort_unstable();
+            self.effects.push(Effect::Refetch(refetch));
+        }
+    }
+
+    fn due_in_order(&self, now: Millis) -> Vec<i64> {
+        let mut due = self.parked.due(now, self.settings.window.records.max(REFETCH));
+        if self.retry.comes_first() {
+            due.sort_unstable();
+        }
+        due
+    }
+
+    /// Hands a record out that was tried before, or sends it where it goes instead.
+    fn hand_out_again(&mut self, offset: i64) {
+        let Some((mut node, body)) = self.parked.take(offset) else { return };
+        let Some(body) = body else { return };
+        if node.giving_up {
+            let letter = self.letter(offset, &node, &body);
+            self.parked.put(offset, node, State::GivingUp, Some(body));
+            self.effects.extend(letter.map(|letter| Effect::DeadLetter(Box::new(letter))));
+            return;
+        }
+        let lot = Lot::again(&self.place, body.clone(), node.parent, node.attempt());
+        node.lot = Some(std::sync::Arc::clone(&lot));
+        self.parked.put(offset, node, State::Out(lot.id), Some(body));
+        self.retry.started(offset);
+        self.effects.push(Effect::Grant(Grant { lot, from: 0, to: 1 }));
+    }
+
+    /// One record at a time, each written down before.
+    fn pump_alone(&mut self, now: Millis) {
+        let passed = self.alone.as_ref().is_some_and(|alone| self.window.commit_point() >= alone.until);
+        if passed {
+            self.alone = None;
+            self.pump(now);
+            return;
+        }
+        let due = self.parked.due(now, 1).first().copied();
+        let Some(alone) = &mut self.alone else { return };
+        if alone.out.is_some() {
+            return;
+        }
+        let Some(next) = alone.next else {
+            let next = due.or_else(|| self.window.peek());
+            if next.is_some() {
+                alone.next = next;
+                alone.written = false;
+                self.commit.changed();
+                self.effects.push(Effect::Commit);
+            }
+            return;
+        };
+        if !alone.written {
+            return;
+        }
+        alone.next = None;
+        if self.parked.get(next).is_some() {
+            if self.parked.get(next).is_some_and(|node| node.body().is_none()) {
+                self.parked.set(next, State::Fetching);
+                self.effects.push(Effect::Refetch(vec![next]));
+                return;
+            }
+            alone.out = Some(next);
+            self.hand_out_again(next);
+            return;
+        }
+        if let Some(grant) = self.window.grant(1) {
+            alone.out = Some(grant.lot.offset(grant.from));
+            self.effects.push(Effect::Grant(grant));
+        }
+    }
+
+    /// Records that count against the window: taken in, and not safely done; what waits for its retry
+    /// has a budget of its own.
+    pub(in crate::spout) fn in_window(&self) -> usize {
+        self.window.uncommitted().saturating_sub(self.parked.waiting())
+    }
+
+    /// Whether more is to be read.
+    pub(in crate::spout) fn wants_more(&mut self) -> bool {
+        self.stopped.is_none()
+            && !self.draining
+            && !self.window.has_ungranted()
+            && self.in_window() < self.settings.window.records
+            && self.window.bytes() < self.settings.window.bytes
+            && !self.parked_is_full()
+    }
+
+    fn parked_is_full(&self) -> bool {
+        let limit = match self.settings.retry_limit {
+            Some(_) => self.settings.parked.records.saturating_mul(BEYOND_BUDGET),
+            None => self.settings.parked.records,
+        };
+        self.parked.waiting() >= limit.max(1)
+    }
+
+    /// Why nothing more is read, if that is out of the ordinary.
+    pub(in crate::spout) fn pressure(&self) -> Option<String> {
+        let at = self.window.commit_point();
+        let used = self.in_window();
+        let Self { settings, window, parked, .. } = self;
+        if self.parked_is_full() {
+            return Some(format!(
+                "{} records wait for their retry, which is all that may; the lowest record not done is {at}",
+                parked.waiting()
+            ));
+        }
+        if used * 10 >= settings.window.records * 9 && window.commit_point() < window.intake() {
+            return Some(format!(
+                "the window is full ({used} of {} records); the record that blocks it is {at}",
+                settings.window.records
+            ));
+        }
+        if window.bytes() / 9 * 10 >= settings.window.bytes {
+            return Some(format!(
+                "the window is full ({} of {} bytes); the record that blocks it is {at}",
+                window.bytes(),
+                settings.window.bytes
+            ));
+        }
+        None
+    }
+
+    /// The one record that blocks a window full of finished ones goes the way of `on_exhausted`.
+    pub(in crate::spout) fn relieve(&mut self, now: Millis) {
+        let used = self.in_window();
+        let limit = self.settings.window.records;
+        if !self.settings.give_up_under_pressure || self.stopped.is_some() || used * 10 < limit * 9 {
+            return;
+        }
+        let unfinished = self.window.unfinished().saturating_sub(self.parked.waiting());
+        if unfinished * 50 > used {
+            return;
+        }
+        let offset = self.window.commit_point();
+        let (mut node, body) = match self.parked.take(offset) {
+            Some(taken) => taken,
+            None => {
+                let Some((lot, number)) = self.window.lot_of(offset) else { return };
+                (crate::spout::parked::Node::new(lot.id), lot.only(number))
+            }
+        };
+        node.reason = format!("it blocks a window that is full of finished records; {}", node.reason);
+        self.give_up(offset, node, body, now);
+    }
+}

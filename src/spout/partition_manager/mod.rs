@@ -1,0 +1,460 @@
+//! One partition: what was taken in, handed out, failed and done, and where its commit point stands.
+//! A plain state machine: it is told what happened and what time it is, and says what is to be done.
+
+mod answers;
+mod hand_out;
+mod offer;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::commit::Commit;
+use super::counters::Counters;
+use super::dead_letter::{Breaker, Letter};
+use super::keys::KeyLocks;
+use super::lot::{Grant, Lot, Place};
+use super::metrics::PartitionMetrics;
+use super::parked::{Millis, Node, Parked, State};
+use super::retry::Retry;
+use super::settings::{OnExhausted, OnPoison, Order, SpoutSettings};
+use super::window::{Offsets, Standing, Window};
+use crate::checkpoint::{Extras, Unfinished};
+use crate::client::{OutOfRange, Recovered};
+use crate::error::{Error, Result};
+use crate::records::Batch;
+
+/// Unclean ends in a row without progress, after which records run alone.
+const DEATHS: u32 = 3;
+
+/// What is to be done for a partition.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Hand these out.
+    Grant(Grant),
+    /// Read on from there; what was read beyond is void.
+    Seek(i64),
+    /// Fetch these again, in order.
+    Refetch(Vec<i64>),
+    /// Send this to the dead-letter topic.
+    DeadLetter(Box<Letter>),
+    /// Commit without waiting for the interval.
+    Commit,
+    /// The partition has stopped: read no more of it.
+    Stop,
+}
+
+/// A partition under one assignment.
+pub(super) struct PartitionManager {
+    pub(super) place: Arc<Place>,
+    settings: Arc<SpoutSettings>,
+    window: Window,
+    parked: Parked,
+    keys: Option<KeyLocks>,
+    retry: Retry,
+    /// Done beyond the position that was loaded, as far as intake has not passed it.
+    restored: Vec<Range<i64>>,
+    /// What is known of records from before, until they come in.
+    prior: BTreeMap<i64, Unfinished>,
+    alone: Option<Alone>,
+    breaker: Option<Breaker>,
+    pub(super) commit: Commit,
+    pub(super) counters: Counters,
+    stopped: Option<String>,
+    /// Nothing new is handed out: the spout closes, or is losing the partition.
+    draining: bool,
+    effects: Vec<Effect>,
+}
+
+/// Records run one at a time, and that is written down before each.
+#[derive(Debug)]
+struct Alone {
+    /// Up to there.
+    until: i64,
+    next: Option<i64>,
+    /// The store knows of `next`.
+    written: bool,
+    out: Option<i64>,
+}
+
+/// What a partition begins with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Start {
+    /// Next offset to read.
+    pub(super) offset: i64,
+    /// What was kept beside it and fits the log.
+    pub(super) extras: Extras,
+    /// The store has a position.
+    pub(super) stored: bool,
+    /// That position, where it is another one: the log is not what it was.
+    pub(super) fell_from: Option<i64>,
+}
+
+impl PartitionManager {
+    pub(super) fn new(
+        place: Arc<Place>,
+        settings: &Arc<SpoutSettings>,
+        start: Start,
+        keys: Option<KeyLocks>,
+        now: Millis,
+    ) -> Self {
+        let Start { offset, extras, stored, fell_from } = start;
+        let deaths = if extras.clean { 0 } else { extras.deaths };
+        let alone = (deaths >= DEATHS).then(|| {
+            let span = i64::try_from(settings.window.records).unwrap_or(i64::MAX);
+            tracing::warn!(topic = %place.topic, partition = place.partition, offset, deaths, "the process died again and again without progress: records run one at a time for now");
+            Alone { until: extras.intake.unwrap_or(offset).max(offset).saturating_add(span), next: None, written: false, out: None }
+        });
+        let keys = match settings.order {
+            Order::Any => None,
+            Order::ByKey { .. } => Some(keys.unwrap_or_default()),
+        };
+        let breaker = match &settings.on_exhausted {
+            Some(OnExhausted::DeadLetter(letters)) => Some(Breaker::new(letters.break_at)),
+            _ => None,
+        };
+        PartitionManager {
+            retry: Retry::new(&settings.retry, &place),
+            settings: Arc::clone(settings),
+            window: Window::new(offset),
+            parked: Parked::default(),
+            keys,
+            prior: extras.unfinished.iter().map(|one| (one.offset, *one)).collect(),
+            restored: extras.done,
+            alone,
+            breaker,
+            commit: Commit::new(
+                offset,
+                stored.then(|| fell_from.unwrap_or(offset)),
+                extras.serial,
+                deaths,
+                now,
+            ),
+            counters: Counters::default(),
+            stopped: None,
+            draining: false,
+            effects: Vec::new(),
+            place,
+        }
+    }
+
+    // What happens.
+
+    /// A batch has been read.
+    pub(super) fn on_batch(&mut self, batch: Batch, now: Millis) {
+        if self.stopped.is_some() || batch.next_offset() <= self.window.intake() {
+            return;
+        }
+        let index = batch.index();
+        let end = batch.next_offset();
+        let damage = index.damage.first().cloned();
+        let contiguous = index.contiguous;
+        let mut positions = index.positions;
+        // Up to where the batch could be read.
+        let mut reached = end;
+        if let Some(why) = &damage {
+            match self.settings.on_poison {
+                OnPoison::Skip => {
+                    let lost: u64 = index
+                        .damage
+                        .iter()
+                        .map(|why| why.next_offset.map_or(1, |next| next.abs_diff(why.first_offset)))
+                        .sum();
+                    self.counters.lost += lost;
+                    tracing::warn!(topic = %self.place.topic, partition = self.place.partition, %why, "passed over damage");
+                }
+                OnPoison::Stop | OnPoison::GiveUp => {
+                    let first = why.first_offset;
+                    positions.retain(|at| batch.record_at(*at).is_some_and(|record| record.offset() < first));
+                    reached = first;
+                }
+            }
+        }
+        self.counters.messages += positions.len() as u64;
+        if !positions.is_empty() {
+            let lot = Lot::new(&self.place, batch, positions);
+            let offsets = Offsets::of(&lot, contiguous);
+            let restored = &self.restored;
+            let is_done = |offset| runs_hold(restored, offset);
+            let (first, last) = (offsets.first, lot.offset(lot.len() - 1));
+            self.window.take_in(Arc::clone(&lot), offsets, reached, is_done);
+            self.take_prior(first..=last, &lot, now);
+        }
+        self.window.pass_to(reached);
+        let intake = self.window.intake();
+        self.restored.retain(|run| run.end > intake);
+        if let (Some(why), true) = (damage, reached < end) {
+            self.stop(format!("offset {reached} cannot be read: {why}"));
+        }
+    }
+
+    /// Reading has come so far, with nothing in between.
+    pub(super) fn on_reached(&mut self, position: i64) {
+        if self.stopped.is_none() && position > self.window.intake() {
+            self.window.pass_to(position);
+            self.restored.retain(|run| run.end > position);
+        }
+    }
+
+    /// Something happened to the position.
+    pub(super) fn on_recovered(&mut self, event: &Recovered) {
+        match event {
+            Recovered::OutOfRange { position, resumed_at, why: OutOfRange::BelowStart { .. } } => {
+                self.counters.lost += event.lost();
+                if resumed_at >= position {
+                    self.prune_below(*resumed_at);
+                } else {
+                    self.reset(*resumed_at);
+                }
+            }
+            Recovered::OutOfRange { resumed_at, .. } => {
+                self.counters.lost += event.lost();
+                self.reset(*resumed_at);
+            }
+            Recovered::Truncated { diverged_at, .. } => self.void_from(*diverged_at),
+            Recovered::Corrupt(_) => self.counters.lost += event.lost(),
+            _ => {}
+        }
+    }
+
+    /// Records below are gone from the log.
+    pub(super) fn prune_below(&mut self, offset: i64) {
+        let gone = self.parked.drop_range(..offset);
+        for offset in &gone {
+            self.release_key(*offset);
+        }
+        self.retry.clear_before(offset);
+        self.prior = self.prior.split_off(&offset);
+        let pruned = self.window.prune_below(offset);
+        self.counters.lost += pruned as u64;
+        self.restored.retain(|run| run.end > offset);
+        if pruned > 0 || !gone.is_empty() {
+            tracing::warn!(
+                topic = %self.place.topic, partition = self.place.partition, offset, lost = pruned,
+                "records that were not done are gone from the log, which starts at this offset now"
+            );
+        }
+        self.commit.changed();
+    }
+
+    /// What lies from that offset on is another log's, or comes again.
+    fn void_from(&mut self, offset: i64) {
+        if let Some(keys) = &mut self.keys {
+            keys.forget_waiting(offset);
+        }
+        for gone in self.parked.drop_range(offset..) {
+            self.release_key(gone);
+        }
+        self.window.void_from(offset);
+        self.prior.split_off(&offset);
+        self.restored.retain_mut(|run| {
+            run.end = run.end.min(offset);
+            run.start < run.end
+        });
+        if let Some(alone) = &mut self.alone {
+            alone.next = alone.next.filter(|next| *next < offset);
+            alone.out = alone.out.filter(|out| *out < offset);
+        }
+        self.commit.fell_to(self.window.commit_point());
+    }
+
+    /// Another log: nothing of the old one counts any more.
+    fn reset(&mut self, offset: i64) {
+        tracing::warn!(topic = %self.place.topic, partition = self.place.partition, offset, "the position was reset");
+        self.void_from(i64::MIN);
+        self.window = Window::new(offset);
+        self.restored.clear();
+        self.prior.clear();
+        self.commit.fell_to(offset);
+    }
+
+    /// Acks have come.
+    pub(super) fn on_acks(&mut self, lot: &Arc<Lot>) {
+        if lot.is_again() || self.keys.is_some() {
+            // One by one: each may let another one run.
+            for number in lot.new_acks() {
+                let offset = lot.offset(number);
+                match self.window.standing(offset, lot.parent) {
+                    Standing::Open | Standing::Aside => self.finish_acked(offset),
+                    Standing::Done => self.release_key(offset),
+                    Standing::Unknown => {
+                        self.counters.stale += 1;
+                        self.release_key(offset);
+                    }
+                }
+            }
+            return;
+        }
+        let (news, asides) = self.window.sweep(lot);
+        self.counters.acked += news as u64;
+        if news > 0 {
+            self.commit.changed();
+            self.note(news, false);
+        }
+        for offset in asides {
+            self.parked.remove(offset);
+            self.retry.acked(offset);
+        }
+        if let Some(alone) = &mut self.alone
+            && let Some(out) = alone.out
+            && self.window.standing(out, lot.id) != Standing::Open
+        {
+            alone.out = None;
+        }
+    }
+
+    /// Why it stopped.
+    pub(super) fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// Stops for good: nothing more is handed out or read. What is out may still be answered.
+    pub(super) fn stop(&mut self, why: String) {
+        if self.stopped.is_some() {
+            return;
+        }
+        let (topic, partition, at) = (&self.place.topic, self.place.partition, self.window.commit_point());
+        tracing::error!(%topic, partition, offset = at, %why, "the partition stopped");
+        self.stopped = Some(format!(
+            "{why}; to go on there, restart the spout (or SpoutHandle::resume); to pass over it, `downspout checkpoint set --topic {topic} --partition {partition} --offset <next>`; the lowest record not done is {at}"
+        ));
+        self.place.closed.store(true, Ordering::Release);
+        self.effects.push(Effect::Stop);
+        self.effects.push(Effect::Commit);
+    }
+
+    /// Hands nothing out any more. What is out may still be answered.
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+        self.place.closed.store(true, Ordering::Release);
+    }
+
+    /// What is to be done.
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Where intake stands.
+    pub(super) fn intake(&self) -> i64 {
+        self.window.intake()
+    }
+
+    /// What a new manager goes on from, as if the spout had been started anew.
+    pub(super) fn restart(&mut self) -> Start {
+        let extras = self.extras(true);
+        Start {
+            offset: self.window.commit_point(),
+            extras: Extras { serial: self.commit.serial(), ..extras },
+            stored: self.commit.committed().is_some(),
+            fell_from: self.commit.committed(),
+        }
+    }
+
+    /// Counts a record as done that is not.
+    pub(super) fn skip(&mut self, offset: i64) -> Result<()> {
+        match self.parked.get(offset).is_some() || self.window.lot_of(offset).is_some() {
+            true => {
+                tracing::warn!(topic = %self.place.topic, partition = self.place.partition, offset, "skipped by hand: it counts as done");
+                self.counters.ineligible += 1;
+                self.finish(offset);
+                Ok(())
+            }
+            false => Err(Error::config("this record is not under way: it is done, or was not read yet")
+                .with_topic(&*self.place.topic)
+                .with_partition(self.place.partition)
+                .with_offset(offset)),
+        }
+    }
+
+    /// The records that wait for their retry.
+    pub(super) fn parked(&self) -> impl Iterator<Item = (i64, &Node)> {
+        self.parked.iter().filter(|(_, node)| !matches!(node.state(), State::Out(_)))
+    }
+
+    /// When a retry is due.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        match &self.alone {
+            Some(alone) if alone.out.is_some() || (alone.next.is_some() && !alone.written) => None,
+            _ => self.parked.next_due(),
+        }
+    }
+
+    /// How many records wait for their retry.
+    pub(super) fn waiting(&self) -> usize {
+        self.parked.waiting()
+    }
+
+    /// How many are on their way to the dead-letter topic.
+    pub(super) fn giving_up(&self) -> usize {
+        self.parked.iter().filter(|(_, node)| node.state() == State::GivingUp).count()
+    }
+
+    /// How many records were handed out and are not answered.
+    pub(super) fn outstanding(&self) -> u64 {
+        let running = self
+            .window
+            .running()
+            .map(|(lot, open)| open.filter(|(number, _)| lot.handed_at(*number).is_some()).count() as u64);
+        let again = self.parked.iter().filter(|(_, node)| {
+            matches!(node.state(), State::Out(_))
+                && node.lot.as_ref().is_some_and(|lot| lot.handed_at(0).is_some())
+        });
+        running.sum::<u64>() + again.count() as u64
+    }
+
+    /// Whether the window has room again once the store knows what is done.
+    pub(super) fn a_commit_would_help(&self) -> bool {
+        let used = self.in_window();
+        let unfinished = self.window.unfinished().saturating_sub(self.parked.waiting());
+        used * 10 >= self.settings.window.records * 9 && unfinished * 2 <= used && !self.commit.is_under_way()
+    }
+
+    /// What is measured, as far as it is known here.
+    pub(super) fn metrics(&self, now: Millis) -> PartitionMetrics {
+        let ms = Duration::from_millis;
+        PartitionMetrics {
+            latest_emitted: Some(self.window.intake()),
+            latest_completed: Some(self.window.commit_point()),
+            committed: self.commit.committed(),
+            oldest_unfinished: self.counters.oldest.map(|(offset, age)| (offset, ms(age))),
+            window_records: self.in_window(),
+            window_bytes: self.window.bytes(),
+            window_limit: self.settings.window.records,
+            parked: self.parked.waiting(),
+            parked_bytes: self.parked.bytes(),
+            holes: self.window.runs(),
+            commit_age: self.commit.age(now).map(ms),
+            last_commit_error: self.commit.error().map(Error::to_string),
+            paused: self.is_uncommitted_for_long(now).then(|| {
+                let why = self.commit.error().map(Error::to_string).unwrap_or_default();
+                format!("the position could not be kept for too long: {why}")
+            }),
+            stopped: self.stopped.clone(),
+            ..self.counters.metrics()
+        }
+    }
+
+    /// The locks on keys that are still held, for whoever gets the partition next.
+    pub(super) fn into_keys(self) -> Option<KeyLocks> {
+        let mut keys = self.keys?;
+        keys.forget_waiting(i64::MIN);
+        (!keys.is_empty()).then_some(keys)
+    }
+
+    /// A delivery of an earlier assignment was answered: its key is free.
+    pub(super) fn on_stale(&mut self, lot: &Lot, numbers: &[u32]) {
+        self.counters.stale += numbers.len() as u64;
+        for number in numbers.iter().copied() {
+            let offset = lot.offset(number);
+            self.free_key(lot.place.assignment, offset);
+        }
+    }
+}
+
+/// Whether one of these runs, which are in order, holds the offset.
+fn runs_hold(runs: &[Range<i64>], offset: i64) -> bool {
+    let at = runs.partition_point(|run| run.end <= offset);
+    runs.get(at).is_some_and(|run| run.start <= offset)
+}
