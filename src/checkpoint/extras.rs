@@ -144,16 +144,17 @@ pub(super) fn decode(object: &Map<String, Value>, offset: i64) -> Result<(Signat
 impl Signature {
     /// All that there is.
     pub(super) fn whole(owner: Option<&Owner>) -> Self {
+        let text = |text: fn(&Owner) -> &String| owner.map(text).filter(|text| !text.is_empty()).cloned();
         Signature {
-            run: owner.map(|owner| owner.run.clone()),
-            instance: owner.map(|owner| owner.instance.clone()),
-            name: owner.map(|owner| owner.name.clone()),
+            run: text(|owner| &owner.run),
+            instance: text(|owner| &owner.instance),
+            name: text(|owner| &owner.name),
         }
     }
 
     /// The run alone, where instance and name have a place of their own.
     pub(super) fn run(owner: Option<&Owner>) -> Self {
-        Signature { run: owner.map(|owner| owner.run.clone()), ..Signature::default() }
+        Signature { run: Signature::whole(owner).run, ..Signature::default() }
     }
 }
 
@@ -359,4 +360,5 @@ fn unpack(rest: &mut &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)]
 mod tests;

@@ -39,6 +39,11 @@ pub enum Problem {
         /// How.
         why: Arc<io::Error>,
     },
+    /// A consumer group of this name has live members, and only they may commit for it.
+    Members {
+        /// The group.
+        group: String,
+    },
     /// There is none, and one was asked for.
     Missing,
 }
@@ -55,7 +60,7 @@ impl Problem {
         match self {
             Problem::Io { .. } => Retry::Again,
             Problem::Locked { .. } | Problem::Foreign { .. } | Problem::Changed { .. } => Retry::Human,
-            Problem::Unreadable { .. } | Problem::Missing => Retry::Human,
+            Problem::Unreadable { .. } | Problem::Members { .. } | Problem::Missing => Retry::Human,
         }
     }
 }
@@ -89,6 +94,10 @@ impl fmt::Display for Problem {
                 "the checkpoint {place} cannot be read: {why}; it was left as it is: mend or remove it, or set it with `downspout checkpoint set`"
             ),
             Problem::Io { place, why } => write!(f, "{place}: {why}"),
+            Problem::Members { group } => write!(
+                f,
+                "the consumer group {group} has live members, and only they may commit for it; stop them, or keep positions under another group"
+            ),
             Problem::Missing => f.write_str(
                 "there is no checkpoint, and one is required; set one with `downspout checkpoint set`, or start without requiring it",
             ),

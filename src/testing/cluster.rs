@@ -252,6 +252,19 @@ impl Core {
         found.map(|committed| committed.offset)
     }
 
+    /// What stands beside a position that a group has committed.
+    pub fn committed_metadata(&self, group: &str, topic: &str, partition: i32) -> Option<String> {
+        let key = (group.to_owned(), topic.to_owned(), partition);
+        self.state.committed.get(&key)?.metadata.clone()
+    }
+
+    /// Forgets a position that a group has committed, as its retention does.
+    pub fn expire_committed(&mut self, group: &str, topic: &str, partition: i32) {
+        let key = (group.to_owned(), topic.to_owned(), partition);
+        self.state.committed.remove(&key);
+        self.state.committed_in_zookeeper.remove(&key);
+    }
+
     /// Adds a fault; those added earlier go first.
     pub fn inject(&mut self, fault: Fault) {
         self.faults.add(fault);

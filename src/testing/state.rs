@@ -34,6 +34,8 @@ pub struct Settings {
     /// Fetch sessions that a broker remembers at most; 0 for none (KIP-227,
     /// `max.incremental.fetch.session.cache.slots`).
     pub fetch_session_slots: usize,
+    /// Metadata of a committed offset that is longer is refused (`offset.metadata.max.bytes`).
+    pub offset_metadata_limit: usize,
 }
 
 impl Default for Settings {
@@ -48,6 +50,7 @@ impl Default for Settings {
             replication_factor: i32::MAX,
             racks: Vec::new(),
             fetch_session_slots: 1_000,
+            offset_metadata_limit: 4_096,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Checkpoint stores: what all of them promise (`laws`), and what each of them adds.
 
 #![cfg(feature = "testing")]
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::single_range_in_vec_init)]
 
 mod file;
+mod kafka;
 mod laws;
 mod memory;
 

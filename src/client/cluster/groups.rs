@@ -87,6 +87,37 @@ impl Cluster {
         }
     }
 
+    /// All positions kept for a group in Kafka (0.10.2 on, KIP-88).
+    pub async fn fetch_all_offsets(&self, group: &str) -> Result<Vec<CommittedOffset>> {
+        let mut tries = Tries::new(&self.shared);
+        loop {
+            let broker = self.offsets_broker(group, &tries).await?;
+            let answer = self.shared.at(&broker).fetch_all_offsets(group).await;
+            let inside = |answer: &Vec<CommittedOffset>| mendable(answer.iter().map(|one| &one.error));
+            if !self.once_more(group, &mut tries, wrong_broker(&answer, inside)).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Whether a broker keeps offsets in ZooKeeper: the offset alone, and nothing beside it.
+    pub(crate) async fn keeps_offsets_in_zookeeper(&self, group: &str) -> Result<bool> {
+        match self.shared.settings.client.offset_storage {
+            OffsetStorage::ZooKeeper => Ok(true),
+            OffsetStorage::Kafka => self.coordinator(group).await.map(|_| false),
+            OffsetStorage::Newest => match self.coordinator(group).await {
+                Ok(_) => Ok(false),
+                Err(why) if has_no_coordinators(&why) => Ok(true),
+                Err(why) => Err(why),
+            },
+        }
+    }
+
+    /// The coordinator is looked for anew by whoever needs it next.
+    pub(crate) fn forget_coordinator(&self, group: &str) {
+        self.shared.coordinators().remove(group);
+    }
+
     /// Whether to ask a coordinator again, after a pause.
     async fn once_more(&self, group: &str, tries: &mut Tries, why: Option<Error>) -> bool {
         let Some(why) = why else { return false };

@@ -6,9 +6,6 @@ use crate::testing::Release;
 use crate::testing::groups::Phase;
 use crate::testing::state::{Committed, State};
 
-/// Metadata longer than this is refused (`offset.metadata.max.bytes`).
-const METADATA_LIMIT: usize = 4_096;
-
 /// One broker coordinates all groups.
 pub(super) fn find_coordinator(
     state: &mut State,
@@ -102,13 +99,18 @@ fn commit_one(
         return Err(code);
     }
     state.partition(topic, index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    if partition.committed_metadata.as_ref().is_some_and(|text| text.len() > METADATA_LIMIT) {
+    if partition
+        .committed_metadata
+        .as_ref()
+        .is_some_and(|text| text.len() > state.settings.offset_metadata_limit)
+    {
         return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
     }
     let committed = Committed {
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
-        metadata: partition.committed_metadata,
+        // In ZooKeeper there is a place for the offset alone.
+        metadata: partition.committed_metadata.filter(|_| call.version > 0),
     };
     let key = (group.to_owned(), topic.to_owned(), index);
     let store = if call.version == 0 { &mut state.committed_in_zookeeper } else { &mut state.committed };
