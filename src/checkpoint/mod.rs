@@ -10,6 +10,7 @@ mod file;
 mod kafka;
 mod known;
 mod memory;
+mod parallel_consumer;
 mod problem;
 
 use std::fmt;

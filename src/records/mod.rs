@@ -42,6 +42,8 @@ mod write;
 pub use batch::{Batch, Records};
 pub use batches::{Batches, CrcCheck, Isolation, ReadOptions};
 pub use compression::CodecError;
+#[cfg(feature = "zstd")]
+pub(crate) use compression::inflate;
 pub use control::{Control, ControlKind};
 pub use corruption::{Cause, Corruption};
 pub use entry::{BatchHeader, Entries, Entry, RecordSet, Tail};

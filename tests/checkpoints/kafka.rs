@@ -202,7 +202,7 @@ async fn unchanged_positions_are_committed_again_every_hour() {
     let brokers = brokers(Release::LATEST);
     let opened = own(&store(&brokers).await, "a").await;
     let offers: Vec<Offer> = (0..3).map(|n| offer(clicks(n), 7, "a", 1)).collect();
-    opened.commit(&offers).await.into_iter().for_each(|one| drop(one.unwrap()));
+    opened.commit(&offers).await.into_iter().for_each(|one| assert!(one.is_ok(), "{one:?}"));
     let text = beside(&brokers, 1);
     let commits = || brokers.request_count(ApiKey::OFFSET_COMMIT);
     let before = commits();
@@ -340,7 +340,7 @@ async fn a_set_that_is_too_large_for_one_batch_is_split() {
     offers.iter_mut().for_each(|offer| offer.checkpoint.extras.as_mut().unwrap().done = done.clone());
     let refused = Fault::error(ErrorCode::INVALID_COMMIT_OFFSET_SIZE).on(ApiKey::OFFSET_COMMIT);
     brokers.inject(refused.times(2));
-    opened.commit(&offers).await.into_iter().for_each(|one| drop(one.unwrap()));
+    opened.commit(&offers).await.into_iter().for_each(|one| assert!(one.is_ok(), "{one:?}"));
     assert!((0..1000).all(|n| kept(&brokers, n) == Some(0)));
     let requests = brokers.request_count(ApiKey::OFFSET_COMMIT);
     assert!((10..60).contains(&requests), "{requests}");
@@ -385,4 +385,37 @@ async fn what_cannot_be_read_is_an_error_and_never_a_fresh_start() {
     assert!(load(&*opened, clicks(0)).await.is_err());
     assert!(opened.list().await.is_err());
     assert!(commit(&*opened, offer(clicks(0), 7, "a", 1)).await.is_err());
+}
+
+/// 21 is next; 21–23 and 31–34 are missing, all others up to 40 are done.
+const PARALLEL_CONSUMER: &str = "bAAU+MMPAA==";
+
+#[tokio::test(start_paused = true)]
+async fn pc_3_8_parallel_consumers_map_is_read_on_request_if_it_fits_the_log() {
+    let brokers = brokers(Release::LATEST);
+    let theirs = GroupOffset::new("clicks", 0, 21).metadata(PARALLEL_CONSUMER);
+    let cluster = cluster(&brokers).await;
+    cluster.commit_offsets("billing", &[theirs]).await.unwrap();
+    let plain = own(&KafkaCheckpoints::new(cluster.clone()), "a").await;
+    let loaded = load(&*plain, clicks(0)).await.unwrap();
+    assert_eq!(loaded.checkpoint.unwrap().extras, None);
+    assert!(loaded.discarded.is_some());
+
+    let store = KafkaCheckpoints::new(cluster.clone()).reads_parallel_consumer(true);
+    let opened = own(&store, "b").await;
+    let loaded = load(&*opened, clicks(0)).await.unwrap();
+    assert!(loaded.discarded.unwrap().contains("another log's"), "the log is empty");
+    brokers.with(|core| core.reset_log("clicks", 0, 41)).unwrap();
+    let loaded = load(&*opened, clicks(0)).await.unwrap();
+    let checkpoint = loaded.checkpoint.unwrap();
+    assert_eq!((checkpoint.offset, loaded.discarded), (21, None));
+    assert_eq!(checkpoint.extras.as_ref().unwrap().done, [24..31, 35..41]);
+
+    // The first commit keeps what was done, in our own way.
+    let mut offer = offer(clicks(0), 21, "b", 1);
+    offer.checkpoint.extras = checkpoint.extras;
+    assert_eq!(commit(&*opened, offer).await.unwrap(), Stored { done_until: 41 });
+    assert!(beside(&brokers, 0).starts_with('{'));
+    let loaded = load(&*own(&store, "c").await, clicks(0)).await.unwrap();
+    assert_eq!(loaded.checkpoint.unwrap().extras.unwrap().done, [24..31, 35..41]);
 }

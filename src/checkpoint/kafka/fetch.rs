@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::positions::Found;
 use super::{Opened, note};
-use crate::checkpoint::{Checkpoint, Extras, Loaded, Owner};
+use crate::checkpoint::{Checkpoint, Extras, Loaded, Owner, parallel_consumer};
 use crate::client::{CommittedOffset, OffsetSpec, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -94,10 +94,31 @@ impl Opened {
         if text.is_empty() {
             return (None, None, None);
         }
-        let _ = (partition, OffsetSpec::Latest);
-        match note::read(text, offset) {
-            Ok((owner, extras)) => (owner, Some(extras), None),
+        let why = match note::read(text, offset) {
+            Ok((owner, extras)) => return (owner, Some(extras), None),
+            Err(why) => why,
+        };
+        if !self.reads_parallel_consumer || text.starts_with('{') {
+            return (None, None, Some(why));
+        }
+        let done = match self.end(partition).await {
+            Ok(end) => parallel_consumer::read(text, offset, end),
+            Err(why) => Err(format!("Parallel Consumer's map cannot be checked against the log: {why}")),
+        };
+        match done {
+            Ok(done) => (None, Some(Extras { done, ..Extras::default() }), None),
             Err(why) => (None, None, Some(why)),
+        }
+    }
+
+    async fn end(&self, partition: &TopicPartition) -> Result<i64> {
+        let wanted = (&*partition.topic, partition.partition, OffsetSpec::Latest);
+        let listed = self.cluster.list_offsets(&[wanted]).await?.into_iter().next();
+        let unknown = || Error::new(ErrorKind::Incomplete("the end of the log"));
+        let listed = listed.ok_or_else(unknown)?;
+        match listed.error {
+            Some(why) => Err(why),
+            None => listed.offset.ok_or_else(unknown),
         }
     }
 

@@ -61,7 +61,7 @@ impl fmt::Display for CodecError {
 impl std::error::Error for CodecError {}
 
 /// Inflates `input` to at most `limit` bytes.
-pub(super) fn inflate(codec: Codec, magic: Magic, input: &[u8], limit: usize) -> Result<Vec<u8>, CodecError> {
+pub(crate) fn inflate(codec: Codec, magic: Magic, input: &[u8], limit: usize) -> Result<Vec<u8>, CodecError> {
     let _ = (magic, limit);
     match codec {
         Codec::None => Ok(input.to_vec()),
