@@ -155,6 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init)]
     fn runs_join_what_they_touch_and_the_lowest_moves_the_offset() {
         let mut done = Done { next: 10, runs: Vec::new() };
         for (add, next, runs) in [
