@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod answers;
+mod storm;
 
 use std::sync::Arc;
 use std::time::Duration;

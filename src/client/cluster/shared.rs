@@ -275,7 +275,7 @@ impl Shared {
     }
 
     /// Wants a topic for as long as metadata may grow old.
-    pub(super) fn use_topic(&self, topic: &str) {
+    pub(crate) fn use_topic(&self, topic: &str) {
         self.topics().used.insert(topic.to_owned(), Instant::now());
     }
 

@@ -258,6 +258,9 @@ async fn resolve(env: &Env, partitions: &[TopicPartition]) -> Vec<Result<Resolve
     if partitions.is_empty() {
         return Vec::new();
     }
+    if let Err(why) = hear_of_topics(env, partitions).await {
+        return partitions.iter().map(|_| Err(why.clone())).collect();
+    }
     let loaded = env.checkpoints.load(partitions).await;
     let mut resolved: Vec<Option<Result<Resolved>>> = Vec::with_capacity(partitions.len());
     let mut fresh = Vec::new();
@@ -299,6 +302,19 @@ async fn resolve(env: &Env, partitions: &[TopicPartition]) -> Vec<Result<Resolve
         resolved.into_iter().map(|resolved| resolved.unwrap_or_else(missing)).collect();
     resolved.resize_with(partitions.len(), missing);
     resolved
+}
+
+/// Has the cluster's picture tell of the topics: their ids say whether a position is theirs (STORM-2624).
+async fn hear_of_topics(env: &Env, partitions: &[TopicPartition]) -> Result<()> {
+    for partition in partitions {
+        env.cluster.shared().use_topic(&partition.topic);
+    }
+    // One read tells of all.
+    let unheard = |it: &&TopicPartition| env.cluster.shared().picture().topic(&it.topic).is_none();
+    match partitions.iter().find(unheard) {
+        Some(partition) => env.cluster.partitions(&partition.topic).await.map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Another instance left it, and such are not to count.

@@ -1,12 +1,13 @@
 //! What runs beside the driver's task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Driver;
 use super::Env;
 use super::assign::{Resolved, Seen};
 use super::commits::Committed;
-use crate::client::{EndOffset, Item, Recovered, StartOffset, TopicPartition};
+use crate::client::{EndOffset, Fetch, Item, Recovered, StartOffset, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
 use crate::records::Batch;
 use crate::spout::dead_letter::Letter;
@@ -51,7 +52,7 @@ pub(super) async fn refetch(
     assignment: AssignmentId,
     offsets: Vec<i64>,
 ) -> Done {
-    let limit = std::time::Duration::from_secs(30);
+    let limit = Duration::from_secs(30);
     let fetched = tokio::time::timeout(limit, fetch_again(&env, &partition, &offsets)).await;
     let result = fetched.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout(limit))));
     Done::Refetched { partition, assignment, offsets, result }
@@ -60,6 +61,8 @@ pub(super) async fn refetch(
 async fn fetch_again(env: &Env, partition: &TopicPartition, offsets: &[i64]) -> Result<Refetched> {
     /// Farther apart than this they are fetched one by one.
     const NEAR: i64 = 10_000;
+    /// Without a record for so long, it is looked into.
+    const PATIENCE: Duration = Duration::from_secs(5);
     let mut result = Refetched::default();
     let mut bytes = 0;
     let mut left = offsets;
@@ -76,8 +79,14 @@ async fn fetch_again(env: &Env, partition: &TopicPartition, offsets: &[i64]) -> 
             .until(EndOffset::At(last.saturating_add(1)))
             .await?;
         let mut wanted = run.iter().copied().peekable();
-        while wanted.peek().is_some() && bytes < BYTES {
-            match stream.next().await? {
+        while let (Some(&next), true) = (wanted.peek(), bytes < BYTES) {
+            let Ok(item) = tokio::time::timeout(PATIENCE, stream.next()).await else {
+                if is_gone(env, partition, next, last).await? {
+                    result.missing.extend(wanted.by_ref());
+                }
+                break;
+            };
+            match item? {
                 Some(Item::Batch(batch)) => {
                     let index = batch.index();
                     for position in index.positions {
@@ -108,6 +117,20 @@ async fn fetch_again(env: &Env, partition: &TopicPartition, offsets: &[i64]) -> 
         }
     }
     Ok(result)
+}
+
+/// Whether the log has no record any more from that offset to `last`, although it reaches beyond: then
+/// nothing behind them says so either (compaction took the last ones of the log). A leader that answers
+/// with nothing at all below its end has nothing there.
+async fn is_gone(env: &Env, partition: &TopicPartition, offset: i64, last: i64) -> Result<bool> {
+    let TopicPartition { topic, partition } = partition;
+    let leader = env.cluster.leader(topic, *partition).await?;
+    let fetch = Fetch::new(&**topic, *partition, offset);
+    let fetched = env.cluster.consumer(leader.id)?.fetch(fetch).await?;
+    Ok(fetched.partitions().iter().all(|found| {
+        let end = found.last_stable_offset().or(found.high_watermark());
+        found.error().is_none() && found.record_set().is_empty() && end.is_some_and(|end| last < end)
+    }))
 }
 
 /// Sends a record to the dead-letter topic.
