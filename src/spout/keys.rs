@@ -67,10 +67,4 @@ impl KeyLocks {
     pub(super) fn is_empty(&self) -> bool {
         self.holders.is_empty()
     }
-
-    /// Offsets of one assignment that hold a lock.
-    #[cfg(test)]
-    pub(super) fn held(&self, assignment: AssignmentId) -> Vec<i64> {
-        self.holders.keys().filter(|(of, _)| *of == assignment).map(|(_, offset)| *offset).collect()
-    }
 }

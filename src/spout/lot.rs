@@ -66,6 +66,8 @@ pub(crate) struct Lot {
     dirty: AtomicBool,
     /// From here on it is void: rewound, truncated.
     limit: AtomicU32,
+    /// Below here it is void: gone from the log.
+    floor: AtomicU32,
 }
 
 impl Lot {
@@ -103,6 +105,7 @@ impl Lot {
             seen: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             dirty: AtomicBool::new(false),
             limit: AtomicU32::new(count as u32),
+            floor: AtomicU32::new(0),
         })
     }
 
@@ -133,13 +136,17 @@ impl Lot {
 
     /// Whether that record may still be handed out; marks it as handed out if so.
     pub(crate) fn hand_out(&self, number: u32) -> bool {
-        if number >= self.limit.load(Ordering::Acquire) || self.place.closed.load(Ordering::Acquire) {
-            return false;
+        let Some(handed) = self.handed.get(number as usize) else { return false };
+        // Marked before it is looked whether that is allowed: a driver that closes the place sees the mark,
+        // or this sees it closed.
+        handed.store(self.place.mailbox.clock().max(1), Ordering::SeqCst);
+        let is_void = number >= self.limit.load(Ordering::SeqCst)
+            || number < self.floor()
+            || self.place.closed.load(Ordering::SeqCst);
+        if is_void {
+            handed.store(0, Ordering::SeqCst);
         }
-        if let Some(handed) = self.handed.get(number as usize) {
-            handed.store(self.place.mailbox.clock().max(1), Ordering::Release);
-        }
-        true
+        !is_void
     }
 
     pub(crate) fn ack(self: &Arc<Self>, number: u32) {
@@ -199,12 +206,21 @@ impl Lot {
 
     /// When that record was handed out, in ms by the mailbox's clock.
     pub(crate) fn handed_at(&self, number: u32) -> Option<u32> {
-        Some(self.handed.get(number as usize)?.load(Ordering::Acquire)).filter(|at| *at > 0)
+        Some(self.handed.get(number as usize)?.load(Ordering::SeqCst)).filter(|at| *at > 0)
     }
 
     /// Records from that number on are void.
     pub(crate) fn cut(&self, limit: u32) {
-        self.limit.fetch_min(limit, Ordering::AcqRel);
+        self.limit.fetch_min(limit, Ordering::SeqCst);
+    }
+
+    /// Records below that number are void.
+    pub(crate) fn cut_below(&self, floor: u32) {
+        self.floor.fetch_max(floor, Ordering::SeqCst);
+    }
+
+    pub(crate) fn floor(&self) -> u32 {
+        self.floor.load(Ordering::SeqCst)
     }
 
     pub(crate) fn limit(&self) -> u32 {

@@ -12,6 +12,9 @@ mod handle;
 mod keys;
 mod lot;
 mod metrics;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::print_stdout)]
+mod model;
 mod parked;
 mod partition_manager;
 mod retry;

@@ -33,6 +33,8 @@ pub(super) struct Node {
     pub(super) reason: String,
     /// It is not to be tried again.
     pub(super) giving_up: bool,
+    /// It has the lock on its key, or stands in line for it.
+    pub(super) in_line: bool,
     /// What it was handed out as, while it is.
     pub(super) lot: Option<Arc<Lot>>,
     state: State,
@@ -63,6 +65,7 @@ impl Node {
             deaths: 0,
             reason: String::new(),
             giving_up: false,
+            in_line: true,
             lot: None,
             state: State::Waiting(0),
             body: None,
@@ -158,15 +161,10 @@ impl Parked {
         self.due.iter().take_while(|(due, _)| *due <= now).take(limit).map(|(_, offset)| *offset).collect()
     }
 
-    /// Forgets those in that range; gives the ones that are not running.
-    pub(super) fn drop_range(&mut self, range: impl std::ops::RangeBounds<i64>) -> Vec<i64> {
-        let mut gone: Vec<(i64, State)> =
-            self.nodes.range(range).map(|(offset, node)| (*offset, node.state)).collect();
-        for (offset, _) in &gone {
-            self.remove(*offset);
-        }
-        gone.retain(|(_, state)| !matches!(state, State::Out(_)));
-        gone.into_iter().map(|(offset, _)| offset).collect()
+    /// Takes out those in that range.
+    pub(super) fn drop_range(&mut self, range: impl std::ops::RangeBounds<i64>) -> Vec<(i64, Node)> {
+        let gone: Vec<i64> = self.nodes.range(range).map(|(offset, _)| *offset).collect();
+        gone.into_iter().filter_map(|offset| Some((offset, self.take(offset)?.0))).collect()
     }
 
     /// What is counted, counted anew.

@@ -105,6 +105,7 @@ impl Spout {
             if let Some(grant) = &mut self.current
                 && !self.handle.shared.inactive.load(Ordering::Relaxed)
             {
+                grant.from = grant.from.max(grant.lot.floor());
                 if grant.from < grant.to && grant.lot.hand_out(grant.from) {
                     let number = grant.from;
                     grant.from += 1;
@@ -126,14 +127,15 @@ impl Spout {
             if let Some(grant) = &mut self.current
                 && !self.handle.shared.inactive.load(Ordering::Relaxed)
             {
-                let from = grant.from;
+                let from = grant.from.max(grant.lot.floor());
+                grant.from = from;
                 let to = grant.to.min(from.saturating_add(limit));
                 while grant.from < to && grant.lot.hand_out(grant.from) {
                     grant.from += 1;
                 }
                 let handed = from..grant.from;
                 let lot = grant.lot.clone();
-                if grant.from < to || grant.from == grant.to {
+                if grant.from < to || grant.from >= grant.to {
                     self.current = None;
                 }
                 if !handed.is_empty() {

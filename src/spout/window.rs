@@ -101,7 +101,7 @@ impl Offsets {
         let far = u32::try_from(offset.checked_sub(self.first)?).ok()?;
         match &self.sparse {
             None => (far < count).then_some(far),
-            Some(all) => all.binary_search(&far).ok().map(|at| at as u32),
+            Some(all) => all.binary_search(&far).ok().map(|at| at as u32).filter(|at| *at < count),
         }
     }
 }
@@ -124,9 +124,11 @@ impl Window {
         first.and_then(|(_, entry)| entry.first_open()).unwrap_or(self.intake)
     }
 
-    /// Records granted and not known to be durably done, those aside included.
+    /// Records granted and not known to be durably done, those aside included. What lies below the commit
+    /// point does not count, committed or not.
     pub(super) fn uncommitted(&self) -> usize {
-        self.sums.uncommitted
+        let Some(first) = self.entries.values().next() else { return 0 };
+        self.sums.uncommitted - first.sums().uncommitted + first.above_commit_point()
     }
 
     /// Records not done.
@@ -534,6 +536,16 @@ impl Entry {
             unfinished: self.unfinished as usize,
             bytes: self.lot.as_ref().map_or(0, |lot| lot.batch.size()),
         }
+    }
+
+    /// What the first entry counts for: the commit point lies within it.
+    fn above_commit_point(&self) -> usize {
+        let Some(first_open) = self.next_open(0) else { return 0 };
+        let all_done = self.done.iter().map(|word| word.count_ones()).sum::<u32>();
+        let finished = self.count.saturating_sub(self.restored).saturating_sub(self.unfinished);
+        // Which of them are durable is not known one by one: this is never too few.
+        let done = all_done.saturating_sub(first_open).min(finished.saturating_sub(self.durable));
+        (self.granted.saturating_sub(finished) + done) as usize
     }
 
     fn is_done(&self, number: u32) -> bool {

@@ -320,6 +320,7 @@ impl PartitionManager {
             let mut node = Node::new(lot.id);
             node.failures = one.attempts;
             node.deaths = one.deaths;
+            node.in_line = false;
             let body = lot.only(number);
             if one.deaths > 0 {
                 node.reason = format!("the process died {} times while this record ran alone", one.deaths);
@@ -354,8 +355,13 @@ impl PartitionManager {
 
     pub(super) fn free_key(&mut self, assignment: u64, offset: i64) {
         let now = self.place.assignment;
-        if let Some(next) = self.keys.as_mut().and_then(|keys| keys.release(assignment, offset, now)) {
-            self.hand_out_next(next);
+        let mut freed = (assignment, offset);
+        while let Some(next) = self.keys.as_mut().and_then(|keys| keys.release(freed.0, freed.1, now)) {
+            if self.hand_out_next(next) {
+                return;
+            }
+            // It is gone meanwhile: the one after it is next.
+            freed = (now, next);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{Effect, PartitionManager};
 use crate::spout::lot::{Grant, Lot};
 use crate::spout::parked::{Millis, State};
 use crate::spout::settings::Order;
+use crate::spout::window::Standing;
 
 /// With a retry limit, records over the parked budget are kept by their offset alone, up to so many
 /// times the budget.
@@ -39,20 +40,29 @@ impl PartitionManager {
 
     /// Whether the record may run now, as far as its key goes.
     fn admit(&mut self, grant: &Grant) -> bool {
+        grant.lot.record(grant.from).is_none_or(|record| self.admit_key(record.key(), record.offset()))
+    }
+
+    fn admit_key(&mut self, key: Option<&[u8]>, offset: i64) -> bool {
         let Order::ByKey { null_is_a_key } = self.settings.order else { return true };
-        let Some(record) = grant.lot.record(grant.from) else { return true };
-        let (key, offset) = (record.key(), record.offset());
         match &mut self.keys {
             Some(keys) if key.is_some() || null_is_a_key => keys.admit(key, self.place.assignment, offset),
             _ => true,
         }
     }
 
-    /// The record before it in the line of its key is done.
-    pub(super) fn hand_out_next(&mut self, offset: i64) {
-        if let Some((lot, number)) = self.window.lot_of(offset) {
-            self.effects.push(Effect::Grant(Grant { lot, from: number, to: number + 1 }));
+    /// The record before it in the line of its key is done. False if it is gone itself.
+    pub(super) fn hand_out_next(&mut self, offset: i64) -> bool {
+        if self.parked.get(offset).is_some() {
+            self.parked.set(offset, State::Waiting(0));
+            return true;
         }
+        let Some((lot, number)) = self.window.lot_of(offset) else { return false };
+        if self.window.standing(offset, lot.id) != Standing::Open {
+            return false;
+        }
+        self.effects.push(Effect::Grant(Grant { lot, from: number, to: number + 1 }));
+        true
     }
 
     /// Hands out the records whose time has come.
@@ -90,6 +100,13 @@ impl PartitionManager {
             let letter = self.letter(offset, &node, &body);
             self.parked.put(offset, node, State::GivingUp, Some(body));
             self.effects.extend(letter.map(|letter| Effect::DeadLetter(Box::new(letter))));
+            return;
+        }
+        if !std::mem::replace(&mut node.in_line, true)
+            && let Some(Ok(record)) = body.records().next()
+            && !self.admit_key(record.key(), offset)
+        {
+            self.parked.put(offset, node, State::Waiting(Millis::MAX), Some(body));
             return;
         }
         let lot = Lot::again(&self.place, body.clone(), node.parent, node.attempt());

@@ -15,7 +15,7 @@ use super::commit::Commit;
 use super::counters::Counters;
 use super::dead_letter::{Breaker, Letter};
 use super::keys::KeyLocks;
-use super::lot::{Grant, Lot, Place};
+use super::lot::{AssignmentId, Grant, Lot, Place};
 use super::metrics::PartitionMetrics;
 use super::parked::{Millis, Node, Parked, State};
 use super::retry::Retry;
@@ -222,15 +222,25 @@ impl PartitionManager {
     /// Records below are gone from the log.
     pub(super) fn prune_below(&mut self, offset: i64) {
         let gone = self.parked.drop_range(..offset);
-        for offset in &gone {
-            self.release_key(*offset);
+        let mut voided = void_parked(gone);
+        for (lot, open) in self.window.running() {
+            let mut below = open.filter(|(_, at)| *at < offset).peekable();
+            while let Some((number, at)) = below.next() {
+                if below.peek().is_none() {
+                    lot.cut_below(number + 1);
+                }
+                if self.keys.is_some() {
+                    voided.push((Some(Arc::clone(lot)), number, at));
+                }
+            }
         }
         self.retry.clear_before(offset);
         self.prior = self.prior.split_off(&offset);
         let pruned = self.window.prune_below(offset);
+        self.release_never_out(voided);
         self.counters.lost += pruned as u64;
         self.restored.retain(|run| run.end > offset);
-        if pruned > 0 || !gone.is_empty() {
+        if pruned > 0 {
             tracing::warn!(
                 topic = %self.place.topic, partition = self.place.partition, offset, lost = pruned,
                 "records that were not done are gone from the log, which starts at this offset now"
@@ -244,10 +254,16 @@ impl PartitionManager {
         if let Some(keys) = &mut self.keys {
             keys.forget_waiting(offset);
         }
-        for gone in self.parked.drop_range(offset..) {
-            self.release_key(gone);
+        let gone = self.parked.drop_range(offset..);
+        let mut voided = void_parked(gone);
+        if self.keys.is_some() {
+            for (lot, open) in self.window.running() {
+                let above = open.filter(|(_, at)| *at >= offset);
+                voided.extend(above.map(|(number, at)| (Some(Arc::clone(lot)), number, at)));
+            }
         }
         self.window.void_from(offset);
+        self.release_never_out(voided);
         self.prior.split_off(&offset);
         self.restored.retain_mut(|run| {
             run.end = run.end.min(offset);
@@ -258,6 +274,16 @@ impl PartitionManager {
             alone.out = alone.out.filter(|out| *out < offset);
         }
         self.commit.fell_to(self.window.commit_point());
+    }
+
+    /// Of records that are void now, those that were not handed out will not be; the others hold their
+    /// keys until they are answered.
+    fn release_never_out(&mut self, voided: Vec<Voided>) {
+        for (lot, number, offset) in voided {
+            if lot.is_none_or(|lot| lot.handed_at(number).is_none()) {
+                self.release_key(offset);
+            }
+        }
     }
 
     /// Another log: nothing of the old one counts any more.
@@ -320,7 +346,7 @@ impl PartitionManager {
         self.stopped = Some(format!(
             "{why}; to go on there, restart the spout (or SpoutHandle::resume); to pass over it, `downspout checkpoint set --topic {topic} --partition {partition} --offset <next>`; the lowest record not done is {at}"
         ));
-        self.place.closed.store(true, Ordering::Release);
+        self.place.closed.store(true, Ordering::SeqCst);
         self.effects.push(Effect::Stop);
         self.effects.push(Effect::Commit);
     }
@@ -328,7 +354,7 @@ impl PartitionManager {
     /// Hands nothing out any more. What is out may still be answered.
     pub(super) fn drain(&mut self) {
         self.draining = true;
-        self.place.closed.store(true, Ordering::Release);
+        self.place.closed.store(true, Ordering::SeqCst);
     }
 
     /// What is to be done.
@@ -436,11 +462,33 @@ impl PartitionManager {
         }
     }
 
-    /// The locks on keys that are still held, for whoever gets the partition next.
-    pub(super) fn into_keys(self) -> Option<KeyLocks> {
-        let mut keys = self.keys?;
+    /// The locks on keys that are still held, for whoever gets the partition next: those of records that
+    /// are out.
+    pub(super) fn into_keys(mut self) -> Option<KeyLocks> {
+        self.drain();
+        let mut keys = self.keys.take()?;
         keys.forget_waiting(i64::MIN);
+        let never_out = self.window.running().flat_map(|(lot, open)| {
+            open.filter(|(number, _)| lot.handed_at(*number).is_none()).map(|(_, offset)| offset)
+        });
+        let is_out = |node: &Node| node.lot.as_ref().is_some_and(|lot| lot.handed_at(0).is_some());
+        let parked = self.parked.iter().filter(|(_, node)| !is_out(node)).map(|(offset, _)| offset);
+        for offset in never_out.chain(parked) {
+            keys.release(self.place.assignment, offset, AssignmentId::MAX);
+        }
         (!keys.is_empty()).then_some(keys)
+    }
+
+    /// The lowest offset that is not done.
+    #[cfg(test)]
+    pub(super) fn point(&self) -> i64 {
+        self.window.commit_point()
+    }
+
+    /// Whether what is counted is what is there.
+    #[cfg(test)]
+    pub(super) fn check(&self) -> std::result::Result<(), String> {
+        self.window.check().and_then(|()| self.parked.check())
     }
 
     /// A delivery of an earlier assignment was answered: its key is free.
@@ -451,6 +499,20 @@ impl PartitionManager {
             self.free_key(lot.place.assignment, offset);
         }
     }
+}
+
+/// A record that is void, and what it was granted as.
+type Voided = (Option<Arc<Lot>>, u32, i64);
+
+/// Records that were tried before are void.
+fn void_parked(gone: Vec<(i64, Node)>) -> Vec<Voided> {
+    let void = |(offset, node): (i64, Node)| {
+        if let Some(lot) = &node.lot {
+            lot.cut(0);
+        }
+        (node.lot, 0, offset)
+    };
+    gone.into_iter().map(void).collect()
 }
 
 /// Whether one of these runs, which are in order, holds the offset.
