@@ -12,7 +12,7 @@ mod dlq;
 mod following;
 mod generated;
 mod reading;
-mod spout_settings;
+mod spout;
 mod usage;
 mod vectors;
 mod writing;

@@ -56,6 +56,10 @@ impl Ends {
 
     /// Looks at what is done by now.
     pub(super) fn look(&mut self, metrics: &SpoutMetrics) -> Far {
+        if !metrics.active {
+            // Nothing is known yet.
+            return Far::On;
+        }
         let (mut open, mut shorter) = (0, None);
         for (place, partition) in &metrics.partitions {
             let Some(end) = self.ends.get(place) else { continue };

@@ -2,11 +2,12 @@
 
 use std::future::ready;
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
-use super::exec::{Phase, Source, Work};
+use super::exec::{Phase, Source, Work, next};
 use crate::exit::Failure;
 use crate::output::{BytesAs, Output};
 
@@ -15,7 +16,7 @@ const AT_A_TIME: (usize, usize) = (64 << 10, 10_000);
 
 /// Prints until there is no more work, everything is over, or nobody reads any more.
 pub(super) async fn run<S: Source>(
-    mut source: S,
+    source: Arc<Mutex<S>>,
     out: impl AsyncWrite + Unpin,
     bytes: BytesAs,
     mut phase: watch::Receiver<Phase>,
@@ -23,7 +24,7 @@ pub(super) async fn run<S: Source>(
     let mut page =
         Page { out, line: Output::new(Vec::new()).bytes_as(bytes), text: Vec::new(), on_it: Vec::new() };
     let printed = tokio::select! {
-        printed = page.print(&mut source) => printed,
+        printed = page.print(&source) => printed,
         // The other side of it gone means the end too.
         _ = phase.wait_for(|phase| *phase == Phase::Over) => Ok(()),
     };
@@ -40,11 +41,11 @@ struct Page<O, W> {
 }
 
 impl<O: AsyncWrite + Unpin, W: Work> Page<O, W> {
-    async fn print(&mut self, source: &mut impl Source<Work = W>) -> Result<(), Failure> {
+    async fn print(&mut self, source: &Mutex<impl Source<Work = W>>) -> Result<(), Failure> {
         loop {
             let work = tokio::select! {
                 biased;
-                work = source.next() => work?,
+                work = next(source) => work?,
                 // Nothing is there: what was printed is to be seen before anything is waited for.
                 () = ready(()), if !self.on_it.is_empty() => {
                     self.turn().await?;

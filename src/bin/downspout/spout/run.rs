@@ -53,8 +53,9 @@ pub(super) async fn run(loaded: &Loaded) -> Result<Exit, Failure> {
     }
     let (phase, phases) = watch::channel(Phase::Open);
     let handle = started.spout.handle();
-    let work = work(config, started.spout, counts, &voice, phases);
-    let run = Run { config, handle, phase, work, ends: started.ends, status, voice, asked };
+    let spout = Arc::new(Mutex::new(started.spout));
+    let work = work(config, Arc::clone(&spout), counts, &voice, phases);
+    let run = Run { config, spout, handle, phase, work, ends: started.ends, status, voice, asked };
     run.finish().await
 }
 
@@ -81,7 +82,7 @@ async fn start(loaded: &Loaded) -> Result<Started, Failure> {
 /// Starts what works on the records.
 fn work(
     config: &Config,
-    spout: Spout,
+    spout: Arc<Mutex<Spout>>,
     counts: Arc<Counts>,
     voice: &Voice,
     phase: watch::Receiver<Phase>,
@@ -95,8 +96,8 @@ fn work(
         timeout: config.exec_timeout,
         bytes: config.bytes,
     };
-    let (source, suspects, voice) = (Mutex::new(spout), Suspects::default(), voice.clone());
-    let shared = Arc::new(Shared { source, terms, suspects, counts, voice, phase });
+    let (suspects, voice) = (Suspects::default(), voice.clone());
+    let shared = Arc::new(Shared { source: spout, terms, suspects, counts, voice, phase });
     tokio::spawn(exec::run(shared, program, config.workers))
 }
 
@@ -106,6 +107,8 @@ fn stdout_is_terminal() -> bool {
 
 struct Run<'a> {
     config: &'a Config,
+    /// Dropped when it was closed, not when the work on it ends.
+    spout: Arc<Mutex<Spout>>,
     handle: SpoutHandle,
     phase: watch::Sender<Phase>,
     work: JoinHandle<Result<(), Failure>>,
@@ -183,17 +186,17 @@ impl Run<'_> {
         let within = self.config.settings.drain_timeout;
         let report = tokio::select! {
             report = self.handle.close_within(within) => Some(report),
-            _ = self.asked.second() => {
-                let _ = self.phase.send(Phase::Over);
-                timeout(HASTE, self.handle.close_within(Duration::ZERO)).await.ok()
-            }
+            _ = self.asked.second() => timeout(HASTE, self.handle.close_within(Duration::ZERO)).await.ok(),
         };
-        // What is left is not waited for any more.
-        if report
-            .as_ref()
-            .is_none_or(|report| report.as_ref().is_ok_and(|report| !report.unfinished.is_empty()))
-        {
-            let _ = self.phase.send(Phase::Over);
+        // What is left is not waited for any more. It was counted before it is let go.
+        match &report {
+            Some(Ok(report)) if report.unfinished.is_empty() => {}
+            _ => drop(self.phase.send(Phase::Over)),
+        }
+        if report.is_some() {
+            // It sees that it was closed.
+            let drained = async { while let Ok(Some(_)) = self.spout.lock().await.next().await {} };
+            let _ = timeout(HASTE, drained).await;
         }
         report
     }

@@ -46,6 +46,8 @@ struct Worker<S> {
 const FAREWELL: Duration = Duration::from_secs(5);
 /// So long has one that was asked to end.
 const ASKED: Duration = Duration::from_secs(1);
+/// And so long when everything ends.
+const AT_LAST: Duration = Duration::from_millis(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl<S: Source> Worker<S> {
@@ -107,6 +109,7 @@ impl<S: Source> Worker<S> {
             Ok(End::Finished) => (false, FAREWELL),
             // It is ending, mostly.
             Ok(End::Silent) => (false, ASKED),
+            Ok(End::Over) => (true, AT_LAST),
             _ => (true, ASKED),
         };
         let mut phase = self.shared.phase.clone();

@@ -13,4 +13,4 @@ mod work;
 pub(super) use crew::run;
 pub(super) use suspects::Suspects;
 pub(super) use talk::{Counts, Phase, Shared, Terms};
-pub(super) use work::{Source, Work};
+pub(super) use work::{Source, Work, next};

@@ -15,14 +15,14 @@ use tokio::time::{Instant, sleep_until};
 use super::line::{self, Reply};
 use super::lines::{Line, Lines};
 use super::suspects::Suspects;
-use super::work::{Source, Work};
+use super::work::{Source, Work, next};
 use crate::output::{BytesAs, Output};
 use crate::spout::voice::{Complaint, Voice};
 
 /// What all conversations share.
 #[derive(Debug)]
 pub(in crate::spout) struct Shared<S> {
-    pub(in crate::spout) source: Mutex<S>,
+    pub(in crate::spout) source: Arc<Mutex<S>>,
     pub(in crate::spout) terms: Terms,
     pub(in crate::spout) suspects: Suspects,
     pub(in crate::spout) counts: Arc<Counts>,
@@ -344,10 +344,6 @@ impl<'a, S: Source> Talk<'a, S> {
         }
         now >= self.since + self.shared.terms.timeout
     }
-}
-
-async fn next<S: Source>(source: &Mutex<S>) -> Result<Option<S::Work>, Error> {
-    source.lock().await.next().await
 }
 
 async fn send<W: AsyncWrite + Unpin>(stdin: &mut Option<W>, bytes: &[u8]) -> io::Result<usize> {

@@ -3,6 +3,8 @@
 use downspout::spout::{Delivery, Spout};
 use downspout::{Error, client::TopicPartition};
 
+use tokio::sync::Mutex;
+
 use super::line;
 use crate::output::Output;
 
@@ -12,6 +14,11 @@ pub(in crate::spout) trait Source: Send + 'static {
 
     /// The next piece; `None` when there will be none. Dropping the future loses nothing.
     fn next(&mut self) -> impl Future<Output = Result<Option<Self::Work>, Error>> + Send;
+}
+
+/// The next piece, by turns with all that ask for one.
+pub(in crate::spout) async fn next<S: Source>(source: &Mutex<S>) -> Result<Option<S::Work>, Error> {
+    source.lock().await.next().await
 }
 
 /// A record that must be answered for.

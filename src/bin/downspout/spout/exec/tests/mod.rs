@@ -109,7 +109,7 @@ impl Stage {
             bytes: BytesAs::Auto,
         };
         let shared = Arc::new(Shared {
-            source: tokio::sync::Mutex::new(pieces.clone()),
+            source: Arc::new(tokio::sync::Mutex::new(pieces.clone())),
             terms,
             suspects: Suspects::default(),
             counts: Arc::new(Counts::default()),

@@ -1,28 +1,12 @@
 //! `spout`: settings from flags, variables and a file.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
+use super::{finished, spout_with};
 use crate::Run;
 
-/// Runs `downspout spout` with these variables and no others of ours.
 fn spout(args: &[&str], variables: &[(&str, &str)]) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_downspout"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOWNSPOUT_")) {
-        command.env_remove(name);
-    }
-    let output = command
-        .arg("spout")
-        .args(args)
-        .envs(variables.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    Run {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    finished(spout_with(args).envs(variables.iter().copied()).spawn().unwrap())
 }
 
 #[test]
