@@ -189,6 +189,26 @@ impl Checkpoint {
     }
 }
 
+impl Checkpoint {
+    /// storm-kafka's document of this position (JSON, one line), with the extras as a last key. The
+    /// file store keeps it like this; [`Loaded::from_document`] reads it.
+    pub fn to_document(&self, partition: &TopicPartition) -> String {
+        document::write(partition, self, extras::LONGEST).text
+    }
+}
+
+impl Loaded {
+    /// What a document of storm-kafka, or of this crate, says of a partition.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::Unreadable`] if it is none, or is about another partition.
+    pub fn from_document(document: &[u8], partition: &TopicPartition) -> Result<Loaded> {
+        document::read(document, partition)
+            .map_err(|why| problem_at(partition, Problem::Unreadable { place: "document".to_owned(), why }))
+    }
+}
+
 pub(crate) fn problem(problem: Problem) -> Error {
     Error::new(crate::error::ErrorKind::Checkpoint(problem))
 }

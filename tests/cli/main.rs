@@ -4,6 +4,7 @@
 
 mod bombs;
 mod broker;
+mod checkpoints;
 mod consuming;
 mod decode_frames;
 mod decode_records;

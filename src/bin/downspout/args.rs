@@ -3,12 +3,14 @@
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::broker::BrokerArgs;
+use crate::checkpoint::CheckpointArgs;
 use crate::completions::CompletionsArgs;
 use crate::consume::ConsumeArgs;
 use crate::decode::DecodeArgs;
 use crate::demo::DemoArgs;
 use crate::dlq::DlqArgs;
 use crate::exit::EXIT_CODES;
+use crate::lag::LagArgs;
 use crate::man::ManArgs;
 use crate::metadata::MetadataArgs;
 use crate::offsets::OffsetsArgs;
@@ -30,6 +32,8 @@ pub(crate) enum Command {
     Consume(ConsumeArgs),
     Produce(ProduceArgs),
     Spout(SpoutArgs),
+    Lag(LagArgs),
+    Checkpoint(CheckpointArgs),
     Dlq(DlqArgs),
     Decode(DecodeArgs),
     Demo(DemoArgs),

@@ -35,6 +35,13 @@ pub(crate) struct Target {
 }
 
 impl ConnectArgs {
+    /// The arguments that say the same again.
+    pub(crate) fn again(&self) -> Vec<String> {
+        let brokers = self.brokers.iter().flat_map(|list| ["--brokers".to_owned(), list.clone()]);
+        let properties = self.properties.iter().flat_map(|one| ["-X".to_owned(), one.clone()]);
+        brokers.chain(properties).collect()
+    }
+
     pub(crate) fn new(brokers: Option<String>, properties: Vec<String>) -> Self {
         ConnectArgs { brokers, properties }
     }
@@ -114,7 +121,9 @@ impl From<&Error> for Exit {
             ErrorKind::Config(_) => Exit::Usage,
             ErrorKind::Decode(_) | ErrorKind::RecordTooLarge { .. } => Exit::Found,
             ErrorKind::OutOfRange(_) => Exit::Stopped,
-            ErrorKind::Checkpoint(Problem::Locked { .. } | Problem::Foreign { .. }) => Exit::Owner,
+            ErrorKind::Checkpoint(
+                Problem::Locked { .. } | Problem::Foreign { .. } | Problem::Members { .. },
+            ) => Exit::Owner,
             ErrorKind::Broker { code, .. } if code.0 == 1 => Exit::Stopped,
             _ if error.fault() == Fault::Data => Exit::Found,
             _ => Exit::Unreachable,

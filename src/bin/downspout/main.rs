@@ -2,6 +2,7 @@
 
 mod args;
 mod broker;
+mod checkpoint;
 mod completions;
 mod connect;
 mod consume;
@@ -11,6 +12,7 @@ mod dlq;
 mod escape;
 mod exit;
 mod input;
+mod lag;
 mod man;
 mod metadata;
 mod near;
@@ -23,7 +25,6 @@ mod record_json;
 mod show;
 mod signals;
 mod spout;
-#[allow(dead_code)] // for the checkpoint, lag and spout commands
 mod store;
 
 use std::io::Write;
@@ -53,6 +54,8 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Produce(args) => block_on(produce::run(&args)),
         Command::Dlq(args) => block_on(dlq::run(&args)),
         Command::Spout(args) => block_on(spout::run(&args)),
+        Command::Lag(args) => block_on(lag::run(&args)),
+        Command::Checkpoint(args) => block_on(checkpoint::run(&args)),
         Command::Decode(args) => decode::run(args),
         Command::Demo(args) => block_on(demo::run(&args)),
         Command::Broker(args) => block_on(broker::run(&args)),

@@ -28,6 +28,15 @@ impl StoreName {
         }
     }
 
+    /// The store, if it can do without a cluster.
+    pub(crate) fn alone(&self) -> Option<Arc<dyn CheckpointStore>> {
+        match self {
+            StoreName::Memory => Some(Arc::new(MemoryCheckpoints::new())),
+            StoreName::File(dir) => Some(Arc::new(FileCheckpoints::new(dir))),
+            StoreName::Kafka(_) => None,
+        }
+    }
+
     /// Whether positions outlive the process.
     pub(crate) fn is_durable(&self) -> bool {
         *self != StoreName::Memory

@@ -1,0 +1,79 @@
+//! Which spout's positions, and where they are.
+
+use std::sync::Arc;
+
+use clap::Args;
+use downspout::checkpoint::{Access, CheckpointStore, Checkpoints, Loaded};
+use downspout::client::{Cluster, TopicPartition};
+use downspout::records::Isolation;
+
+use crate::connect::ConnectArgs;
+use crate::exit::Failure;
+use crate::store::StoreName;
+
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Where positions are kept: file:DIR, kafka, or kafka:GROUP
+    #[arg(short, long, value_name = "STORE")]
+    store: StoreName,
+    /// The spout's id; may be left out with kafka:GROUP
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+}
+
+impl Place {
+    pub(crate) fn id(&self) -> Result<&str, Failure> {
+        match (&self.id, &self.store) {
+            (Some(id), _) => Ok(id),
+            (None, StoreName::Kafka(Some(group))) => Ok(group),
+            _ => Err(Failure::usage("no id: say with --id under which name the spout keeps its positions")),
+        }
+    }
+
+    /// The cluster, whose logs end where they end: what is not decided yet can be a position too.
+    pub(crate) async fn cluster(&self) -> Result<Cluster, Failure> {
+        let mut target = self.connect.target()?;
+        target.properties.isolation = Some(Isolation::ReadUncommitted);
+        Ok(target.cluster().await?)
+    }
+
+    /// The store. A cluster is only connected to where it is needed.
+    pub(crate) async fn store(&self, cluster: Option<&Cluster>) -> Result<Arc<dyn CheckpointStore>, Failure> {
+        if !self.store.is_durable() {
+            return Err(Failure::usage("--store memory: that is gone with the process that had it"));
+        }
+        match (self.store.alone(), cluster) {
+            (Some(store), _) => Ok(store),
+            (None, Some(cluster)) => Ok(self.store.store(cluster)),
+            (None, None) => Ok(self.store.store(&self.cluster().await?)),
+        }
+    }
+
+    pub(crate) async fn open(
+        &self,
+        cluster: Option<&Cluster>,
+        access: Access,
+    ) -> Result<Box<dyn Checkpoints>, Failure> {
+        let id = self.id()?;
+        Ok(self.store(cluster).await?.open(id, access).await?)
+    }
+
+    /// The arguments that say the same again.
+    pub(crate) fn again(&self) -> Vec<String> {
+        let mut again = vec!["--store".to_owned(), self.store.to_string()];
+        again.extend(self.id.iter().flat_map(|id| ["--id".to_owned(), id.clone()]));
+        again.extend(self.connect.again());
+        again
+    }
+}
+
+/// What is kept of these partitions; the first error ends it.
+pub(crate) async fn load(
+    checkpoints: &dyn Checkpoints,
+    partitions: &[TopicPartition],
+) -> Result<Vec<Loaded>, Failure> {
+    let loaded = checkpoints.load(partitions).await;
+    Ok(loaded.into_iter().collect::<downspout::Result<Vec<Loaded>>>()?)
+}
