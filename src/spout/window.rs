@@ -29,6 +29,8 @@ struct Sums {
     /// Granted, and not durably done.
     uncommitted: usize,
     unfinished: usize,
+    /// Not looked at for granting yet.
+    ungranted: usize,
     /// Bytes of the batches that are kept.
     bytes: usize,
 }
@@ -131,9 +133,9 @@ impl Window {
         self.sums.uncommitted - first.sums().uncommitted + first.above_commit_point()
     }
 
-    /// Records not done.
+    /// Records granted, those aside included, and not done.
     pub(super) fn unfinished(&self) -> usize {
-        self.sums.unfinished
+        self.sums.unfinished.saturating_sub(self.sums.ungranted)
     }
 
     /// Bytes of batches that are kept.
@@ -519,12 +521,14 @@ impl Sums {
     fn add(&mut self, other: Sums) {
         self.uncommitted += other.uncommitted;
         self.unfinished += other.unfinished;
+        self.ungranted += other.ungranted;
         self.bytes += other.bytes;
     }
 
     fn remove(&mut self, other: Sums) {
         self.uncommitted -= other.uncommitted;
         self.unfinished -= other.unfinished;
+        self.ungranted -= other.ungranted;
         self.bytes -= other.bytes;
     }
 }
@@ -534,6 +538,7 @@ impl Entry {
         Sums {
             uncommitted: self.granted.saturating_sub(self.durable) as usize,
             unfinished: self.unfinished as usize,
+            ungranted: self.count.saturating_sub(self.restored).saturating_sub(self.granted) as usize,
             bytes: self.lot.as_ref().map_or(0, |lot| lot.batch.size()),
         }
     }

@@ -1,9 +1,12 @@
 //! Spouts over embedded clusters, in memory, with a clock that the test turns.
 
 #![cfg(feature = "testing")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::single_range_in_vec_init)]
 
 mod answers;
+mod limits;
+mod lives;
+mod order;
 mod storm;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::records::Batch;
 use crate::spout::dead_letter::Letter;
 use crate::spout::lot::{Lot, Word};
-use crate::spout::parked::{Millis, Node, State};
+use crate::spout::parked::{Millis, NEVER, Node, State};
 use crate::spout::retry::Decision;
 use crate::spout::settings::{OnExhausted, OnPoison};
 use crate::spout::window::Standing;
@@ -57,7 +57,7 @@ impl PartitionManager {
                 }
                 match (after, self.retry.failed(&self.place, offset, node.failures, &node.reason)) {
                     (_, Decision::Broken(why)) => {
-                        self.park(offset, node, body, now, now);
+                        self.park(offset, node, body, now);
                         self.stop(format!("the retry manager failed at offset {offset}: {why}"));
                     }
                     (None, Decision::GiveUp) => self.give_up(offset, node, body, now),
@@ -98,13 +98,13 @@ impl PartitionManager {
                 match self.settings.on_poison {
                     OnPoison::Skip => {
                         self.counters.ineligible += 1;
-                        self.park(offset, node, None, now, now);
+                        self.park(offset, node, None, now);
                         self.finish(offset);
                     }
                     OnPoison::GiveUp => self.give_up(offset, node, body, now),
                     OnPoison::Stop => {
                         let why = format!("the record at offset {offset} cannot be read: {}", node.reason);
-                        self.park(offset, node, body, now, now);
+                        self.park(offset, node, body, now);
                         self.stop(why);
                     }
                 }
@@ -115,7 +115,7 @@ impl PartitionManager {
     /// The record comes again.
     fn again(&mut self, offset: i64, node: Node, body: Option<Batch>, delay: u64, now: Millis) {
         if !self.retry.rewinds() {
-            self.park(offset, node, body, now.saturating_add(delay), now);
+            self.park(offset, node, body, now.saturating_add(delay));
             return;
         }
         // All from here on comes again; how often this one failed is kept.
@@ -126,7 +126,7 @@ impl PartitionManager {
     }
 
     /// Puts the record aside until it is due.
-    fn park(&mut self, offset: i64, node: Node, body: Option<Batch>, due: Millis, _now: Millis) {
+    fn park(&mut self, offset: i64, node: Node, body: Option<Batch>, due: Millis) {
         let room = self.settings.parked.bytes.saturating_sub(self.parked.bytes());
         let body = body.filter(|body| body.size() <= room);
         self.parked.put(offset, node, State::Waiting(due), body);
@@ -140,20 +140,20 @@ impl PartitionManager {
             Some(OnExhausted::Stop) | None => {
                 let why =
                     format!("the record at offset {offset} failed {} times: {}", node.failures, node.reason);
-                self.park(offset, node, body, now, now);
+                self.park(offset, node, body, now);
                 self.stop(why);
             }
             Some(OnExhausted::Skip) => {
                 self.counters.ineligible += 1;
                 let (failures, reason) = (node.failures, node.reason.clone());
                 tracing::warn!(topic = %self.place.topic, partition = self.place.partition, offset, failures, %reason, "given up: it counts as done");
-                self.park(offset, node, None, now, now);
+                self.park(offset, node, None, now);
                 self.finish(offset);
             }
             Some(OnExhausted::DeadLetter(_)) => {
                 node.giving_up = true;
                 let letter = body.as_ref().and_then(|body| self.letter(offset, &node, body));
-                self.park(offset, node, body, now, now);
+                self.park(offset, node, body, now);
                 // Without its bytes it is fetched again first, as soon as it is due.
                 if let Some(letter) = letter {
                     self.parked.set(offset, State::GivingUp);
@@ -320,13 +320,16 @@ impl PartitionManager {
             let mut node = Node::new(lot.id);
             node.failures = one.attempts;
             node.deaths = one.deaths;
-            node.in_line = false;
             let body = lot.only(number);
             if one.deaths > 0 {
                 node.reason = format!("the process died {} times while this record ran alone", one.deaths);
                 self.give_up(offset, node, body, now);
+            } else if self.keys.is_some() {
+                let key = lot.record(number).and_then(|record| record.key()).map(Into::into);
+                self.park(offset, node, body, NEVER);
+                self.unlined.insert(offset, key);
             } else {
-                self.park(offset, node, body, now, now);
+                self.park(offset, node, body, now);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Effect, PartitionManager};
 use crate::spout::lot::{Grant, Lot};
-use crate::spout::parked::{Millis, State};
+use crate::spout::parked::{Millis, NEVER, State};
 use crate::spout::settings::Order;
 use crate::spout::window::Standing;
 
@@ -23,18 +23,41 @@ impl PartitionManager {
             self.pump_alone(now);
             return;
         }
+        if self.keys.is_some() {
+            let next = self.window.peek();
+            self.line_up(next.unwrap_or(i64::MAX));
+        }
         self.retry_due(now);
-        if self.retry.comes_first() && self.parked.waiting() > 0 {
+        if self.retry.comes_first() && self.parked.is_stirring() {
             return;
         }
         loop {
             let room = self.settings.window.records.saturating_sub(self.in_window());
             let by_key = self.keys.is_some();
+            if by_key {
+                let next = self.window.peek();
+                self.line_up(next.unwrap_or(i64::MAX));
+            }
             let Some(grant) = self.window.grant(if by_key { room.min(1) } else { room }) else { break };
             if by_key && !self.admit(&grant) {
                 continue;
             }
             self.effects.push(Effect::Grant(grant));
+        }
+    }
+
+    /// Records below that offset that were tried in an earlier life stand in line for their keys, each
+    /// before those that come after it.
+    fn line_up(&mut self, until: i64) {
+        while let Some((offset, key)) = self.unlined.pop_first() {
+            if offset >= until {
+                self.unlined.insert(offset, key);
+                return;
+            }
+            let waits = self.parked.get(offset).is_some_and(|node| node.state() == State::Waiting(NEVER));
+            if waits && self.admit_key(key.as_deref(), offset) {
+                self.parked.set(offset, State::Waiting(0));
+            }
         }
     }
 
@@ -102,13 +125,6 @@ impl PartitionManager {
             self.effects.extend(letter.map(|letter| Effect::DeadLetter(Box::new(letter))));
             return;
         }
-        if !std::mem::replace(&mut node.in_line, true)
-            && let Some(Ok(record)) = body.records().next()
-            && !self.admit_key(record.key(), offset)
-        {
-            self.parked.put(offset, node, State::Waiting(Millis::MAX), Some(body));
-            return;
-        }
         let lot = Lot::again(&self.place, body.clone(), node.parent, node.attempt());
         node.lot = Some(std::sync::Arc::clone(&lot));
         self.parked.put(offset, node, State::Out(lot.id), Some(body));
@@ -118,6 +134,7 @@ impl PartitionManager {
 
     /// One record at a time, each written down before.
     fn pump_alone(&mut self, now: Millis) {
+        self.line_up(i64::MAX);
         let passed = self.alone.as_ref().is_some_and(|alone| self.window.commit_point() >= alone.until);
         if passed {
             self.alone = None;

@@ -58,6 +58,8 @@ pub(super) struct PartitionManager {
     restored: Vec<Range<i64>>,
     /// What is known of records from before, until they come in.
     prior: BTreeMap<i64, Unfinished>,
+    /// Records that were tried in an earlier life and do not stand in line for their keys yet.
+    unlined: BTreeMap<i64, Option<Box<[u8]>>>,
     alone: Option<Alone>,
     breaker: Option<Breaker>,
     pub(super) commit: Commit,
@@ -123,6 +125,7 @@ impl PartitionManager {
             keys,
             prior: extras.unfinished.iter().map(|one| (one.offset, *one)).collect(),
             restored: extras.done,
+            unlined: BTreeMap::new(),
             alone,
             breaker,
             commit: Commit::new(
@@ -236,6 +239,7 @@ impl PartitionManager {
         }
         self.retry.clear_before(offset);
         self.prior = self.prior.split_off(&offset);
+        self.unlined = self.unlined.split_off(&offset);
         let pruned = self.window.prune_below(offset);
         self.release_never_out(voided);
         self.counters.lost += pruned as u64;
@@ -265,6 +269,7 @@ impl PartitionManager {
         self.window.void_from(offset);
         self.release_never_out(voided);
         self.prior.split_off(&offset);
+        self.unlined.split_off(&offset);
         self.restored.retain_mut(|run| {
             run.end = run.end.min(offset);
             run.start < run.end
