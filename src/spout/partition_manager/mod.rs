@@ -62,6 +62,8 @@ pub(super) struct PartitionManager {
     unlined: BTreeMap<i64, Option<Box<[u8]>>>,
     alone: Option<Alone>,
     breaker: Option<Breaker>,
+    /// Epoch of the leader that wrote the last batch read: a position below it is proven with it too.
+    leader_epoch: Option<i32>,
     pub(super) commit: Commit,
     pub(super) counters: Counters,
     stopped: Option<String>,
@@ -125,6 +127,7 @@ impl PartitionManager {
             keys,
             prior: extras.unfinished.iter().map(|one| (one.offset, *one)).collect(),
             restored: extras.done,
+            leader_epoch: extras.leader_epoch,
             unlined: BTreeMap::new(),
             alone,
             breaker,
@@ -150,6 +153,8 @@ impl PartitionManager {
         if self.stopped.is_some() || batch.next_offset() <= self.window.intake() {
             return;
         }
+        let epoch = batch.header().map(|header| header.partition_leader_epoch).filter(|epoch| *epoch >= 0);
+        self.leader_epoch = epoch.or(self.leader_epoch);
         let index = batch.index();
         let end = batch.next_offset();
         let damage = index.damage.first().cloned();
@@ -267,6 +272,7 @@ impl PartitionManager {
             }
         }
         self.window.void_from(offset);
+        self.leader_epoch = None;
         self.release_never_out(voided);
         self.prior.split_off(&offset);
         self.unlined.split_off(&offset);

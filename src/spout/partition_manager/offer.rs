@@ -57,6 +57,7 @@ impl PartitionManager {
             unfinished,
             deaths: if clean || self.commit.has_advanced(point) { 0 } else { self.commit.deaths() },
             clean,
+            leader_epoch: self.leader_epoch,
             intake: Some(self.window.intake()),
             ..Extras::default()
         }
