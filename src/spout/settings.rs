@@ -29,8 +29,8 @@ pub struct SpoutSettings {
     pub name: Option<String>,
     /// How failed records come again; back-off from 100 ms, doubled up to 60 s, by default.
     pub retry: RetryMode,
-    /// How often a record may fail before `on_exhausted` decides; without limit by default.
-    /// 1 is the first failure.
+    /// How often a record is tried again before `on_exhausted` decides: 3 is 1 + 3 attempts, as in
+    /// storm-kafka. Without limit by default.
     #[doc(alias = "retryLimit")]
     pub retry_limit: Option<u32>,
     /// What becomes of a record that failed for the last time. Only together with `retry_limit`
