@@ -77,7 +77,7 @@ fn flag(heading: &'static str, key: &'static Key) -> Arg {
         .help(help)
         .help_heading(heading)
         .value_name(key.placeholder())
-        .allow_hyphen_values(key.kind == Kind::Text);
+        .allow_negative_numbers(key.kind == Kind::Text);
     let flag = match key.short {
         Some(short) => flag.short(short),
         None => flag,

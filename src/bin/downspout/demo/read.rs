@@ -1,9 +1,8 @@
-//! `downspout demo`: a broker inside this process, a topic written to it, and what comes back.
+//! `downspout demo --read`: a topic written to a broker, and what comes back.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 
-use clap::Args;
 use downspout::client::{Cluster, EndOffset, Item, StartOffset};
 use downspout::records::{Batch, Codec, Magic, NewHeader, NewRecord, Record, RecordSetWriter, WriteError};
 use downspout::testing::{EmbeddedBroker, Release};
@@ -11,17 +10,6 @@ use downspout::testing::{EmbeddedBroker, Release};
 use crate::exit::{Exit, Failure};
 
 const TOPIC: &str = "clicks";
-
-/// Read a topic from a broker inside this process, and show what comes
-///
-/// Nothing has to be installed or running: the broker is the one that Downspout's own tests use. It
-/// can be any release: try --release 0.8.2, whose messages have neither timestamps nor headers.
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// The release of Kafka that the broker behaves as, from 0.8.0 on
-    #[arg(long, value_name = "RELEASE", default_value_t = Release::LATEST)]
-    release: Release,
-}
 
 /// A record as it is written.
 struct Click {
@@ -59,10 +47,10 @@ const fn click(
 /// 2026-01-01T09:00:00Z, the time of the first click; one follows every second.
 const FIRST_CLICK_MS: i64 = 1_767_258_000_000;
 
-pub(crate) async fn run(args: &DemoArgs) -> Result<Exit, Failure> {
-    let broker = start(args.release).map_err(failed)?;
+pub(super) async fn run(release: Release) -> Result<Exit, Failure> {
+    let broker = start(release).map_err(failed)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    show(&broker, args.release, &mut out).await?;
+    show(&broker, release, &mut out).await?;
     out.flush().map_err(Failure::output)?;
     Ok(Exit::Ok)
 }
