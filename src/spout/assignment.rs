@@ -82,6 +82,16 @@ impl Assignment {
         change
     }
 
+    /// How many partitions a topic has, as far as it is known.
+    pub(crate) fn partitions(&self, topic: &str) -> Option<usize> {
+        self.topics.get(topic).map(Sightings::partitions)
+    }
+
+    /// Whether that partition is this task's.
+    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
+        self.mine.contains(partition)
+    }
+
     /// storm-kafka's `calculatePartitionsForTask`.
     fn calculate(&self) -> BTreeSet<TopicPartition> {
         let mut mine = BTreeSet::new();

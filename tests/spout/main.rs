@@ -8,6 +8,7 @@ mod limits;
 mod lives;
 mod order;
 mod storm;
+mod storm_discovery;
 
 use std::sync::Arc;
 use std::time::Duration;

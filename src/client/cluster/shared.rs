@@ -119,8 +119,10 @@ impl Shared {
             let mut reading = self.reading.lock().await;
             self.check_open()?;
             let picture = self.picture();
-            let is_fresh = picture.at.elapsed() < self.settings.metadata_max_age;
-            if picture.serial > seen && is_fresh {
+            let will_do = |picture: &Picture| {
+                picture.serial > seen && picture.at.elapsed() < self.settings.metadata_max_age
+            };
+            if will_do(&picture) {
                 return Ok(picture);
             }
             if let Some((_, why)) = reading.failed.as_ref().filter(|(read, _)| *read > ended) {
@@ -132,7 +134,8 @@ impl Shared {
                 drop(reading);
                 // A hint may come first.
                 let mut pictures = self.picture.subscribe();
-                let newer = pictures.wait_for(|picture| picture.serial > seen || self.check_open().is_err());
+                // The same measure as above: one that is newer and too old would turn here in circles.
+                let newer = pictures.wait_for(|picture| will_do(picture) || self.check_open().is_err());
                 let _ = timeout_at(not_before, newer).await;
                 continue;
             }

@@ -9,12 +9,20 @@ use crate::checkpoint::{Checkpoint, Extras, Problem, problem};
 use crate::client::cluster::TopicState;
 use crate::client::{OffsetSpec, StartOffset, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
+use crate::spout::assignment::Change;
 use crate::spout::lot::Place;
 use crate::spout::parked::Millis;
 use crate::spout::partition_manager::{PartitionManager, Start};
+use crate::spout::settings::OnExhausted;
 
-/// Topics, and how many partitions each has.
-pub(super) type Seen = BTreeMap<Arc<str>, usize>;
+/// Topics, as one look found them.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// How many partitions each has.
+    counts: BTreeMap<Arc<str>, usize>,
+    /// Those that the brokers could not tell about: they are neither there nor gone.
+    untold: Vec<Arc<str>>,
+}
 
 /// Where a partition starts.
 pub(super) type Resolved = (Start, Discarded);
@@ -29,7 +37,7 @@ impl Driver {
     /// What a spout begins with; an error is one for the builder.
     pub(super) async fn begin(&mut self) -> Result<()> {
         let seen = look(&self.env, true).await?;
-        let change = self.assignment.update(&seen);
+        let change = self.assign(seen);
         let resolved = resolve(&self.env, &change.added).await;
         for (partition, resolved) in change.added.iter().zip(resolved) {
             let place = |why: Error| why.with_topic(&*partition.topic).with_partition(partition.partition);
@@ -68,14 +76,39 @@ impl Driver {
                 return;
             }
         };
-        let change = self.assignment.update(&seen);
+        let change = self.assign(seen);
         for partition in change.removed {
             tracing::warn!(topic = %partition.topic, partition = partition.partition, "the partition is gone");
+            self.regained.remove(&partition);
             self.lose(&partition);
         }
-        if !change.added.is_empty() {
-            tracing::info!(partitions = change.added.len(), "new partitions");
-            self.resolve_later(change.added);
+        // One that is being let go is begun anew when it is gone and its position kept.
+        let (leaving, added): (Vec<_>, Vec<_>) =
+            change.added.into_iter().partition(|partition| self.parts.contains_key(partition));
+        self.regained.extend(leaving);
+        if !added.is_empty() {
+            tracing::info!(partitions = added.len(), "new partitions");
+            self.resolve_later(added);
+        }
+    }
+
+    fn assign(&mut self, seen: Seen) -> Change {
+        let Seen { mut counts, untold } = seen;
+        for topic in untold {
+            if let Some(known) = self.assignment.partitions(&topic) {
+                counts.entry(topic).or_insert(known);
+            }
+        }
+        self.assignment.update(&counts)
+    }
+
+    /// Partitions that came back while they were being let go, and are gone by now.
+    pub(super) fn begin_regained(&mut self) {
+        let gone: Vec<TopicPartition> =
+            self.regained.iter().filter(|partition| !self.parts.contains_key(*partition)).cloned().collect();
+        if !gone.is_empty() {
+            self.regained.retain(|partition| !gone.contains(partition));
+            self.resolve_later(gone);
         }
     }
 
@@ -90,6 +123,10 @@ impl Driver {
     pub(super) fn take_resolved(&mut self, resolved: Vec<(TopicPartition, Result<Resolved>)>) {
         let mut again = Vec::new();
         for (partition, resolved) in resolved {
+            if !self.assignment.owns(&partition) {
+                // Lost again before it was begun.
+                continue;
+            }
             match resolved {
                 Ok((start, discarded)) => self.adopt(&partition, start, discarded),
                 Err(why) => {
@@ -127,6 +164,7 @@ impl Driver {
         }
         let part = Part {
             manager,
+            topic_id: topic_id(&self.env, &partition.topic),
             slot: None,
             reading: true,
             due: None,
@@ -224,31 +262,42 @@ impl Driver {
 
 /// The topics that are meant, as far as they exist. `first`: that there is none is an error.
 async fn look(env: &Env, first: bool) -> Result<Seen> {
-    let mut seen = Seen::new();
+    let mut seen = Seen::default();
     let mut why = None;
     if !env.topics.is_empty() {
         let names: Vec<&str> = env.topics.iter().map(String::as_str).collect();
         let metadata = env.cluster.metadata(&names).await?;
         for topic in metadata.topics {
             match topic.error {
-                None => drop(seen.insert(topic.name.as_str().into(), topic.partitions.len())),
+                None => drop(seen.counts.insert(topic.name.as_str().into(), topic.partitions.len())),
                 Some(error) => {
+                    if !matches!(error.kind(), ErrorKind::UnknownTopic { .. }) {
+                        seen.untold.push(topic.name.as_str().into());
+                    }
                     tracing::warn!(topic = %topic.name, %error, "the topic cannot be read yet");
                     why.get_or_insert(error.with_topic(topic.name));
                 }
             }
         }
     }
+    let dead_letters = match &env.settings.on_exhausted {
+        Some(OnExhausted::DeadLetter(to)) => Some(to.topic.as_str()),
+        _ => None,
+    };
     if !env.patterns.is_empty() {
         for topic in env.cluster.all_topics().await?.topics {
-            let is_meant = env.patterns.iter().any(|pattern| pattern.matches(&topic.name));
-            if is_meant && topic.error.is_none() {
-                seen.insert(topic.name.as_str().into(), topic.partitions.len());
+            let is_meant = env.patterns.iter().any(|pattern| pattern.matches(&topic.name))
+                // What fails would go round in circles.
+                && dead_letters != Some(topic.name.as_str());
+            match topic.error {
+                _ if !is_meant => {}
+                None => drop(seen.counts.insert(topic.name.as_str().into(), topic.partitions.len())),
+                Some(_) => seen.untold.push(topic.name.as_str().into()),
             }
         }
     }
     match why {
-        Some(why) if first && seen.is_empty() => Err(why),
+        Some(why) if first && seen.counts.is_empty() => Err(why),
         _ => Ok(seen),
     }
 }

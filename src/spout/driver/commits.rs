@@ -92,7 +92,9 @@ impl Driver {
 
     /// The offer, with what only the driver knows.
     pub(super) fn dressed(&self, partition: &TopicPartition, offered: Offered) -> Dressed {
-        let assignment = self.parts.get(partition).map_or(0, |part| part.manager.place.assignment);
+        let part = self.parts.get(partition);
+        let assignment = part.map_or(0, |part| part.manager.place.assignment);
+        let topic_id = part.and_then(|part| part.topic_id);
         let picture = self.env.cluster.shared().picture();
         let known = match picture.topic(&partition.topic) {
             Some(TopicState::Known(known)) => Some(known),
@@ -102,7 +104,7 @@ impl Driver {
         let leader = known.and_then(|known| known.partitions.get(number)?.leader);
         let broker = leader.and_then(|id| picture.brokers.get(&id));
         let extras = offered.extras.map(|extras| Extras {
-            topic_id: known.and_then(|known| known.id),
+            topic_id,
             cluster_id: picture.cluster_id.clone(),
             ..extras
         });
@@ -126,6 +128,7 @@ impl Driver {
     /// The store has answered.
     pub(super) fn take_committed(&mut self, committed: Committed) {
         self.committing = false;
+        self.begin_regained();
         let now = self.now();
         for (partition, assignment, serial, answer) in committed.0 {
             let Some(part) = self.parts.get_mut(&partition) else { continue };

@@ -43,8 +43,9 @@ use super::spout::Handout;
 use crate::checkpoint::{Checkpoints, Owner};
 use crate::client::fetcher::inbox::{Slot, Target};
 use crate::client::stream::Reader;
-use crate::client::{Cluster, Item, StartOffset, TopicPartition};
+use crate::client::{Cluster, Item, OutOfRange, Recovered, StartOffset, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire::Uuid;
 
 /// How often what is measured is looked at.
 const SURVEY: Millis = 250;
@@ -66,6 +67,8 @@ pub(super) struct Driver {
     operations: JoinSet<Done>,
     assignment: Assignment,
     parts: BTreeMap<TopicPartition, Part>,
+    /// Ours again, while they are still being let go.
+    regained: BTreeSet<TopicPartition>,
     /// Locks on keys that outlive their assignment.
     keys: BTreeMap<TopicPartition, KeyLocks>,
     next_assignment: AssignmentId,
@@ -99,6 +102,8 @@ pub(super) struct Env {
 /// A partition that is this task's.
 struct Part {
     manager: PartitionManager,
+    /// The topic that its offsets are of: what has the name by now may be another one.
+    topic_id: Option<Uuid>,
     /// What it is read by, once its position was claimed.
     slot: Option<Arc<Slot>>,
     reading: bool,
@@ -335,6 +340,9 @@ impl Driver {
             Item::Batch(batch) => part.manager.on_batch(batch, now),
             Item::Recovered(event) => {
                 tracing::warn!(topic = %slot.topic, partition = slot.partition, %event, "recovered");
+                if let Recovered::OutOfRange { why: OutOfRange::Recreated { new, .. }, .. } = &event {
+                    part.topic_id = Some(*new);
+                }
                 part.manager.on_recovered(&event);
             }
             Item::Raw(_, why) => part.manager.stop(format!("damaged: {why}")),

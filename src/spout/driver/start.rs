@@ -37,6 +37,11 @@ pub(in crate::spout) async fn start(builder: SpoutBuilder, id: String) -> Result
         run,
     };
     let dead_letters = match &settings.on_exhausted {
+        Some(OnExhausted::DeadLetter(to)) if topics.contains(&to.topic) => {
+            let why =
+                "the dead-letter topic is one of those that are read: what fails would go round in circles";
+            return Err(Error::config(why).with_topic(to.topic.as_str()));
+        }
         Some(OnExhausted::DeadLetter(to)) => Some(DeadLetterWriter::open(&cluster, to).await?),
         _ => None,
     };
@@ -75,6 +80,7 @@ async fn begin(env: Env) -> Result<Spout> {
         commands,
         operations: JoinSet::new(),
         parts: BTreeMap::new(),
+        regained: Default::default(),
         keys: BTreeMap::new(),
         next_assignment: 1,
         due: Default::default(),
