@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ACKS, append, clicks, each_once, finished, numbers, over, run, script, spout_with, until};
+use super::{ACKS, append, clicks, each_once, finished, kill, numbers, over, run, script, spout_with, until};
 
 /// A script that writes the value of each record that it acks to a file.
 fn noting(file: &Path, text: &str) -> String {
@@ -133,6 +133,30 @@ fn floods_and_deafness_of_one_command_are_its_own_affair() {
     let run = run(&broker, &["-e", "--workers", "2", "--exec-timeout", "1s", "--exec", &text]);
     assert_eq!(run.code, 0, "{}", run.err);
     assert_eq!(numbers(&file), each_once(100));
+}
+
+#[test]
+fn a_flood_takes_no_memory() {
+    let broker = clicks(1, 1);
+    // Lines, and one line without an end.
+    for flood in ["exec yes", "exec tr '\\0' x < /dev/zero"] {
+        let mut child = spout_with(&over(&broker, &["--log", "off", "--exec", flood])).spawn().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        let resident = || -> u64 {
+            let text = std::fs::read_to_string(&status).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            line.split_whitespace().next().unwrap().parse().unwrap()
+        };
+        super::Said::of(&mut child).until("neither ack ID nor fail ID");
+        // What a flood of a second would take is a gigabyte.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let kib = resident();
+        kill(child.id(), "-TERM");
+        kill(child.id(), "-TERM");
+        let code = finished(child).code;
+        assert!(kib < 64 << 10, "{flood}: {kib} KiB");
+        assert_eq!(code, 4);
+    }
 }
 
 #[test]

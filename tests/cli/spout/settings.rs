@@ -81,6 +81,22 @@ fn an_unknown_key_is_an_error_that_names_near_ones() {
 }
 
 #[test]
+fn settings_are_in_the_help_the_completions_and_the_manual() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().to_str().unwrap();
+    assert_eq!(crate::downspout(&["man", pages], b"").code, 0);
+    let manual = fs::read_to_string(folder.path().join("downspout-spout.1")).unwrap().replace("\\-", "-");
+    let texts = [spout(&["--help"], &[]).out, crate::downspout(&["completions", "bash"], b"").out, manual];
+    let file = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/spout-settings.md")).unwrap();
+    let flags: Vec<&str> =
+        file.split('`').filter(|word| word.starts_with("--") && !word.contains(' ')).collect();
+    assert!(flags.len() > 60, "{flags:?}");
+    for flag in flags {
+        assert!(texts.iter().all(|text| text.contains(flag)), "{flag}");
+    }
+}
+
+#[test]
 fn printing_with_a_position_that_outlives_it_must_be_asked_for() {
     let run = spout(&["-b", "127.0.0.1:1", "-t", "x", "--id", "x", "--store", "file:/tmp/x"], &[]);
     assert_eq!(run.code, 2);

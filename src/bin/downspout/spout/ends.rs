@@ -90,3 +90,58 @@ impl Ends {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use downspout::spout::PartitionMetrics;
+
+    use super::*;
+
+    /// Of each partition: what is done, where the log ends, whether it stopped.
+    fn metrics(partitions: &[(Option<i64>, i64, bool)]) -> SpoutMetrics {
+        let mut metrics = SpoutMetrics::default();
+        metrics.active = true;
+        for (number, (done, latest, stopped)) in (0..).zip(partitions) {
+            let mut partition = PartitionMetrics::default();
+            (partition.latest_completed, partition.latest) = (*done, Some(*latest));
+            partition.stopped = stopped.then(|| "poison".to_owned());
+            metrics.partitions.insert(TopicPartition::new("t", number), partition);
+        }
+        metrics
+    }
+
+    fn ends(ends: &[i64]) -> Ends {
+        let ends = (0..).zip(ends).map(|(number, end)| (TopicPartition::new("t", number), *end)).collect();
+        Ends { ends, seen: (-1, Instant::now()) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_done_when_all_below_the_ends_is_but_for_what_stopped() {
+        let mut ends = ends(&[5, 0, 7]);
+        let mut is_done = |metrics: &SpoutMetrics| matches!(ends.look(metrics), Far::Done);
+        assert!(!is_done(&SpoutMetrics::default()), "nothing is known yet");
+        assert!(!is_done(&metrics(&[(Some(5), 9, false), (None, 0, false), (Some(9), 9, false)])));
+        assert!(!is_done(&metrics(&[(Some(4), 9, false), (Some(0), 0, false), (Some(9), 9, false)])));
+        assert!(is_done(&metrics(&[(Some(5), 9, false), (Some(0), 0, false), (Some(7), 9, false)])));
+        assert!(is_done(&metrics(&[(Some(5), 9, false), (Some(0), 0, false), (Some(1), 9, true)])));
+        // A task without partitions has nothing to do.
+        assert!(is_done(&metrics(&[])));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_that_was_cut_is_given_up_after_a_while_without_progress() {
+        let mut ends = ends(&[5]);
+        let cut = |done| metrics(&[(Some(done), 3, false)]);
+        assert!(matches!(ends.look(&cut(1)), Far::On));
+        tokio::time::sleep(PATIENCE).await;
+        assert!(matches!(ends.look(&cut(3)), Far::On), "there was progress");
+        // A new leader may show less for a moment.
+        tokio::time::sleep(PATIENCE / 2).await;
+        assert!(matches!(ends.look(&metrics(&[(Some(3), 6, false)])), Far::On));
+        assert!(matches!(ends.look(&cut(3)), Far::On));
+        tokio::time::sleep(PATIENCE + Duration::from_secs(1)).await;
+        let Far::Never(failure) = ends.look(&cut(3)) else { panic!() };
+        assert_eq!(failure.exit, Exit::Unreachable);
+        assert!(failure.message.unwrap().starts_with("t/0 ended at 5 when this began, and ends at 3 now"));
+    }
+}
