@@ -223,6 +223,7 @@ impl World {
     fn batch_from(&self, from: i64, only: Option<i64>) -> Option<Batch> {
         let batch = self.log.iter().find(|batch| batch.last().is_some_and(|(offset, _)| *offset >= from))?;
         let mut set = RecordSetWriter::new(Magic::V2).base_offset(batch.first()?.0);
+        set = set.leader_epoch(batch.first()?.1 as i32);
         for (offset, history) in batch {
             let (key, value) = (key_of(*offset), format!("{offset} {history}"));
             let record =

@@ -62,8 +62,10 @@ pub(super) struct PartitionManager {
     unlined: BTreeMap<i64, Option<Box<[u8]>>>,
     alone: Option<Alone>,
     breaker: Option<Breaker>,
-    /// Epoch of the leader that wrote the last batch read: a position below it is proven with it too.
+    /// The latest epoch of a leader that wrote anything read: a position is proven with a later one too.
     leader_epoch: Option<i32>,
+    /// Likewise, of the life that told of `restored`: what a later leader wrote was not there then.
+    restored_epoch: Option<i32>,
     pub(super) commit: Commit,
     pub(super) counters: Counters,
     stopped: Option<String>,
@@ -128,6 +130,7 @@ impl PartitionManager {
             prior: extras.unfinished.iter().map(|one| (one.offset, *one)).collect(),
             restored: extras.done,
             leader_epoch: extras.leader_epoch,
+            restored_epoch: extras.leader_epoch,
             unlined: BTreeMap::new(),
             alone,
             breaker,
@@ -154,7 +157,7 @@ impl PartitionManager {
             return;
         }
         let epoch = batch.header().map(|header| header.partition_leader_epoch).filter(|epoch| *epoch >= 0);
-        self.leader_epoch = epoch.or(self.leader_epoch);
+        self.leader_epoch = self.leader_epoch.max(epoch);
         let index = batch.index();
         let end = batch.next_offset();
         let damage = index.damage.first().cloned();
@@ -184,7 +187,8 @@ impl PartitionManager {
         if !positions.is_empty() {
             let lot = Lot::new(&self.place, batch, positions);
             let offsets = Offsets::of(&lot, contiguous);
-            let restored = &self.restored;
+            let is_newer = self.restored_epoch.zip(epoch).is_some_and(|(restored, epoch)| epoch > restored);
+            let restored: &[Range<i64>] = if is_newer { &[] } else { &self.restored };
             let is_done = |offset| runs_hold(restored, offset);
             let (first, last) = (offsets.first, lot.offset(lot.len() - 1));
             self.window.take_in(Arc::clone(&lot), offsets, reached, is_done);
@@ -272,7 +276,6 @@ impl PartitionManager {
             }
         }
         self.window.void_from(offset);
-        self.leader_epoch = None;
         self.release_never_out(voided);
         self.prior.split_off(&offset);
         self.unlined.split_off(&offset);
@@ -302,6 +305,7 @@ impl PartitionManager {
         tracing::warn!(topic = %self.place.topic, partition = self.place.partition, offset, "the position was reset");
         self.void_from(i64::MIN);
         self.window = Window::new(offset);
+        self.leader_epoch = None;
         self.restored.clear();
         self.prior.clear();
         self.commit.fell_to(offset);
