@@ -292,7 +292,8 @@ impl Window {
         else {
             return (0, Vec::new());
         };
-        let limit = lot.limit();
+        // What was cut off counts no more; a lot that was let go does not know of it.
+        let limit = lot.limit().min(entry.count);
         let mut asides = Vec::new();
         let mut news = 0u32;
         let offsets = entry.offsets.clone_if_needed(!entry.aside.is_empty());
@@ -305,7 +306,6 @@ impl Window {
                 }
                 let base = at as u32 * 64;
                 if limit < base + 64 {
-                    // What was cut off counts no more.
                     new &= (1u64.checked_shl(limit.saturating_sub(base)).unwrap_or(0)).wrapping_sub(1);
                 }
                 *done |= new;
