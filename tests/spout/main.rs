@@ -8,6 +8,7 @@ mod limits;
 mod lives;
 mod order;
 mod storm;
+mod storm_client;
 mod storm_discovery;
 
 use std::sync::Arc;
