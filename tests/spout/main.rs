@@ -7,6 +7,7 @@ mod answers;
 mod limits;
 mod lives;
 mod order;
+mod parallel_consumer;
 mod storm;
 mod storm_client;
 mod storm_discovery;

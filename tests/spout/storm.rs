@@ -28,7 +28,7 @@ fn nothing_parked() -> impl FnOnce(&mut SpoutSettings) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn storm_643_a_failed_record_that_is_gone_from_the_log_is_lost_and_new_ones_come() {
+async fn storm_643_o9_a_failed_record_that_is_gone_from_the_log_is_lost_and_new_ones_come() {
     let brokers = brokers();
     append(&brokers, 0, 10, 5);
     let kept = MemoryCheckpoints::new();

@@ -82,7 +82,8 @@ async fn storm_2505_storm_2639_storm_3393_t3_gaps_are_crossed_and_do_not_count()
 }
 
 #[tokio::test(start_paused = true)]
-async fn storm_2343_storm_2549_storm_2430_t2_more_failures_than_the_window_are_retried_all_the_same() {
+async fn storm_2343_storm_2549_storm_2430_storm_2851_t2_more_failures_than_the_window_are_retried_all_the_same()
+ {
     let brokers = brokers();
     append(&brokers, 0, 60, 10);
     append(&brokers, 1, 60, 10);

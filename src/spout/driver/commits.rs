@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::operations::Done;
 use super::{Driver, Env, in_millis};
 use crate::checkpoint::{Checkpoint, Extras, Offer, Stored};
@@ -62,6 +64,8 @@ impl Driver {
             Some(offers) => {
                 self.committing = true;
                 self.last_commit = now;
+                // Whoever asks from now on means the next one.
+                self.waiting_for_answer.append(&mut self.waiting_for_commit);
                 let env = Arc::clone(&self.env);
                 self.operations.spawn(async move { Done::Committed(commit(env, offers).await) });
             }
@@ -71,7 +75,7 @@ impl Driver {
                 let env = Arc::clone(&self.env);
                 self.operations.spawn(async move { Done::Committed(commit(env, Vec::new()).await) });
             }
-            None => self.report_commit(),
+            None => self.report_waiting(),
         }
     }
 
@@ -142,21 +146,28 @@ impl Driver {
             }
             self.settle(&partition);
         }
+        let answered = std::mem::take(&mut self.waiting_for_answer);
+        self.report_commit(answered);
         if std::mem::take(&mut self.commit_again) && self.closing.is_none() {
             self.commit(false);
         } else {
-            self.report_commit();
+            self.report_waiting();
         }
     }
 
+    fn report_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting_for_commit);
+        self.report_commit(waiting);
+    }
+
     /// Tells those who asked for a commit what the store has.
-    fn report_commit(&mut self) {
-        if self.waiting_for_commit.is_empty() {
+    fn report_commit(&mut self, to: Vec<oneshot::Sender<Result<CommitReport>>>) {
+        if to.is_empty() {
             return;
         }
         self.publish();
         let report = self.commit_report();
-        for waiting in std::mem::take(&mut self.waiting_for_commit) {
+        for waiting in to {
             let _ = waiting.send(Ok(report.clone()));
         }
     }

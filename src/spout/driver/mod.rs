@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -84,7 +84,10 @@ pub(super) struct Driver {
     next_survey: Millis,
     next_refresh: Millis,
     refreshing: bool,
-    waiting_for_commit: Vec<tokio::sync::oneshot::Sender<Result<CommitReport>>>,
+    /// Who asked for a commit that has not begun.
+    waiting_for_commit: Vec<oneshot::Sender<Result<CommitReport>>>,
+    /// And for the one that is under way.
+    waiting_for_answer: Vec<oneshot::Sender<Result<CommitReport>>>,
     closing: Option<Closing>,
 }
 

@@ -94,6 +94,7 @@ async fn begin(env: Env) -> Result<Spout> {
         next_refresh: in_millis(settings.refresh_interval).max(1),
         refreshing: false,
         waiting_for_commit: Vec::new(),
+        waiting_for_answer: Vec::new(),
         closing: None,
     };
     driver.begin().await?;
