@@ -9,8 +9,6 @@ use crate::error::Error;
 pub(super) struct Commit {
     /// What the store has, if it has answered.
     committed: Option<i64>,
-    /// Where this assignment began.
-    start: i64,
     serial: u64,
     /// Unclean ends in a row before this start.
     deaths: u32,
@@ -40,7 +38,6 @@ impl Commit {
     pub(super) fn new(start: i64, stored: Option<i64>, serial: u64, deaths: u32, now: Millis) -> Self {
         Commit {
             committed: stored,
-            start,
             serial,
             deaths,
             // Taking over begins with writing what is there.
@@ -67,11 +64,6 @@ impl Commit {
 
     pub(super) fn deaths(&self) -> u32 {
         self.deaths
-    }
-
-    /// Whether the position is beyond where this assignment began.
-    pub(super) fn has_advanced(&self, point: i64) -> bool {
-        point > self.start
     }
 
     /// Something that an offer holds has changed.

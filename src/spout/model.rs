@@ -189,13 +189,12 @@ impl World {
             self.position = to;
         }
         // The store may know of what is gone: like the driver, a start asks for the epoch's end.
-        if let Some((offset, extras)) = &mut self.kept {
-            if *offset > to
-                || extras.as_ref().is_some_and(|extras| extras.done.last().is_some_and(|run| run.end > to))
-            {
-                *offset = (*offset).min(to);
-                *extras = None;
-            }
+        let tells_of_it = |extras: &Extras| extras.done.last().is_some_and(|run| run.end > to);
+        if let Some((offset, extras)) = &mut self.kept
+            && (*offset > to || extras.as_ref().is_some_and(tells_of_it))
+        {
+            *offset = (*offset).min(to);
+            *extras = None;
         }
         self.offer_is_of_another_log();
     }

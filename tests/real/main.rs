@@ -24,6 +24,7 @@ mod reads;
 mod record;
 mod simple_consumer;
 mod simple_reads;
+mod spout_lives;
 mod stage;
 mod transactions;
 mod upgraded;

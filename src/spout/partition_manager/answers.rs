@@ -34,6 +34,7 @@ impl PartitionManager {
                 self.counters.stale += 1;
                 if matches!(standing, Standing::Done | Standing::Unknown) {
                     // It ran all this time, whatever became of it here.
+                    self.void_and_out.remove(&offset);
                     self.release_key(offset);
                 }
                 return;
@@ -321,7 +322,9 @@ impl PartitionManager {
             node.failures = one.attempts;
             node.deaths = one.deaths;
             let body = lot.only(number);
-            if one.deaths > 0 {
+            // Without a policy that is a reason to stop the partition: that takes more to be believed.
+            let proof = if self.settings.on_exhausted.is_some() { 1 } else { super::DEATHS };
+            if one.deaths >= proof {
                 node.reason = format!("the process died {} times while this record ran alone", one.deaths);
                 self.give_up(offset, node, body, now);
             } else if self.keys.is_some() {

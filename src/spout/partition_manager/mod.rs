@@ -5,7 +5,7 @@ mod answers;
 mod hand_out;
 mod offer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,6 +60,8 @@ pub(super) struct PartitionManager {
     prior: BTreeMap<i64, Unfinished>,
     /// Records that were tried in an earlier life and do not stand in line for their keys yet.
     unlined: BTreeMap<i64, Option<Box<[u8]>>>,
+    /// Offsets of records that are void and still out, and hold the locks on their keys.
+    void_and_out: BTreeSet<i64>,
     alone: Option<Alone>,
     breaker: Option<Breaker>,
     /// The latest epoch of a leader that wrote anything read: a position is proven with a later one too.
@@ -132,6 +134,7 @@ impl PartitionManager {
             leader_epoch: extras.leader_epoch,
             restored_epoch: extras.leader_epoch,
             unlined: BTreeMap::new(),
+            void_and_out: BTreeSet::new(),
             alone,
             breaker,
             commit: Commit::new(
@@ -296,6 +299,8 @@ impl PartitionManager {
         for (lot, number, offset) in voided {
             if lot.is_none_or(|lot| lot.handed_at(number).is_none()) {
                 self.release_key(offset);
+            } else if self.keys.is_some() {
+                self.void_and_out.insert(offset);
             }
         }
     }
@@ -322,6 +327,7 @@ impl PartitionManager {
                     Standing::Done => self.release_key(offset),
                     Standing::Unknown => {
                         self.counters.stale += 1;
+                        self.void_and_out.remove(&offset);
                         self.release_key(offset);
                     }
                 }
@@ -488,7 +494,7 @@ impl PartitionManager {
         });
         let is_out = |node: &Node| node.lot.as_ref().is_some_and(|lot| lot.handed_at(0).is_some());
         let parked = self.parked.iter().filter(|(_, node)| !is_out(node)).map(|(offset, _)| offset);
-        for offset in never_out.chain(parked) {
+        for offset in never_out.chain(parked).filter(|offset| !self.void_and_out.contains(offset)) {
             keys.release(self.place.assignment, offset, AssignmentId::MAX);
         }
         (!keys.is_empty()).then_some(keys)

@@ -28,7 +28,6 @@ impl PartitionManager {
     }
 
     pub(super) fn extras(&mut self, clean: bool) -> Extras {
-        let point = self.window.commit_point();
         let mut done = self.window.offer_runs(MAX_RUNS);
         // What was done before and has not come in again is done still.
         done.extend(
@@ -55,12 +54,17 @@ impl PartitionManager {
         Extras {
             done,
             unfinished,
-            deaths: if clean || self.commit.has_advanced(point) { 0 } else { self.commit.deaths() },
+            deaths: if clean || self.has_got_on() { 0 } else { self.commit.deaths() },
             clean,
             leader_epoch: self.leader_epoch,
             intake: Some(self.window.intake()),
             ..Extras::default()
         }
+    }
+
+    /// Whether anything was done in this life.
+    fn has_got_on(&self) -> bool {
+        self.counters.acked + self.counters.ineligible > 0
     }
 
     /// The store has answered an offer. Only that very one counts.
