@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 #![allow(unreachable_pub, missing_docs)]
 
+mod checkpoints;
 mod cli;
 mod clusters;
 mod compacted;

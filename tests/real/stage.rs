@@ -9,8 +9,8 @@ use std::time::Instant;
 use crate::harness::{Driver, Kafka, LeftOut, Options, Prepared, Release, Result};
 use crate::reads;
 use crate::{
-    cli, compacted, corpus, negotiation, offsets, produce, simple_consumer, simple_reads, transactions,
-    upgraded, versions,
+    checkpoints, cli, compacted, corpus, negotiation, offsets, produce, simple_consumer, simple_reads,
+    transactions, upgraded, versions,
 };
 
 /// What the checks of a release share.
@@ -44,6 +44,9 @@ pub fn run(name: &str) {
     report.check("downspout consume reads the corpus", || cli::corpus(&stage));
     report.check("SimpleConsumer reads the corpus", || simple_consumer::reads_the_corpus(&mut stage));
     report.check("SimpleConsumer keeps offsets", || simple_consumer::keeps_offsets(&mut stage));
+    if release.since(&[0, 8, 1]) {
+        report.check("checkpoints", || checkpoints::all(&mut stage));
+    }
     report.check("offsets", || {
         let entries = offsets::produce(&mut stage)?;
         offsets::own_expectations(&mut stage, &entries)?;
