@@ -124,11 +124,7 @@ async fn live_members(cluster: &Cluster) -> Result<()> {
     let opened = own(&store, "positions-and-members", "a").await?;
     load(&*opened, 0).await?;
     let coordinator = cluster.coordinator("positions-and-members").await.map_err(text)?;
-    let protocol = JoinGroupProtocol {
-        name: "range".to_owned(),
-        metadata: Bytes::from_static(&[0; 6]),
-        ..Default::default()
-    };
+    let protocol = JoinGroupProtocol { name: "range".to_owned(), metadata: Bytes::from_static(&[0; 6]) };
     let join = JoinGroupRequest {
         group_id: "positions-and-members".to_owned(),
         session_timeout_ms: 30_000,

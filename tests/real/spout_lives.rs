@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use downspout::checkpoint::{Access, CheckpointStore, FileCheckpoints, KafkaCheckpoints};
@@ -14,7 +14,7 @@ use downspout::client::{Cluster, TopicPartition};
 use downspout::records::NewRecord;
 use downspout::spout::{Brokers, Spout};
 
-use crate::harness::{Driver, Kafka, Options, Prepared, Release, Result, wait_for};
+use crate::harness::{Driver, Kafka, Options, Prepared, Process, Release, Result, wait_for};
 use crate::stage::{Turn, left_out};
 
 const TOPIC: &str = "numbers";
@@ -79,14 +79,13 @@ fn child(brokers: &str) {
     });
 }
 
-fn spawn(test: &str, brokers: &str, dir: &Path, kind: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--include-ignored", "--nocapture"])
-        .envs([(BROKERS, brokers), (STORE, kind)])
-        .env(DIR, dir)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+/// Another life, which its handle ends.
+fn spawn(test: &str, brokers: &str, dir: &Path, kind: &str) -> Result<Process> {
+    let exe = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = Command::new(exe);
+    command.args(["--exact", test, "--include-ignored", "--nocapture"]);
+    command.envs([(BROKERS, brokers), (STORE, kind)]).env(DIR, dir);
+    Process::started("the spout", command.stdin(Stdio::null()).stdout(Stdio::null()), &dir.join("log"))
 }
 
 /// The lines of the log: partition and offset, and the number.
@@ -156,10 +155,10 @@ fn run(test: &str, kafka: &mut Kafka, kind: &str, count: u64) -> Result<String> 
     let (mut allowed, mut leaders) = (0, 0);
     for life in 0..KILLS {
         let before = std::fs::metadata(dir.join("log")).map_or(0, |log| log.len());
-        let mut child = spawn(test, &brokers, dir, kind);
+        let mut child = spawn(test, &brokers, dir, kind)?;
         let grown = || std::fs::metadata(dir.join("log")).is_ok_and(|log| log.len() > before);
         let ended = wait_for("the spout's first record", Duration::from_secs(60), || {
-            Ok(if grown() { Some(false) } else { child.try_wait().ok().flatten().map(|_| true) })
+            Ok(if grown() { Some(false) } else { child.exited()?.map(|_| true) })
         });
         let victim = (life % 4 == 2).then_some(life % 3);
         if let Some(broker) = victim {
@@ -167,8 +166,7 @@ fn run(test: &str, kafka: &mut Kafka, kind: &str, count: u64) -> Result<String> 
             leaders += 1;
         }
         std::thread::sleep(Duration::from_millis(100 + chance(500)));
-        child.kill().map_err(|e| e.to_string())?;
-        child.wait().map_err(|e| e.to_string())?;
+        child.kill();
         ended?;
         if let Some(broker) = victim {
             kafka.start_again(broker)?;
@@ -181,7 +179,7 @@ fn run(test: &str, kafka: &mut Kafka, kind: &str, count: u64) -> Result<String> 
         let processed: BTreeSet<Done> = read_log(dir).into_iter().map(|(done, _)| done).collect();
         allowed += runtime.block_on(uncovered(kind, &brokers, dir, &processed))?;
     }
-    let status = spawn(test, &brokers, dir, kind).wait().map_err(|e| e.to_string())?;
+    let status = spawn(test, &brokers, dir, kind)?.wait_exit(Duration::from_secs(600))?;
     if !status.success() {
         return Err(format!("the last life ended with {status}"));
     }

@@ -365,7 +365,7 @@ impl PartitionManager {
         let (topic, partition, at) = (&self.place.topic, self.place.partition, self.window.commit_point());
         tracing::error!(%topic, partition, offset = at, %why, "the partition stopped");
         self.stopped = Some(format!(
-            "{why}; to go on there, restart the spout (or SpoutHandle::resume); to pass over it, `downspout checkpoint set --topic {topic} --partition {partition} --offset <next>`; the lowest record not done is {at}"
+            "{why}. The lowest record not done is {at}. To go on there, restart the spout (or SpoutHandle::resume); to pass over records for good, set the position beyond them: `downspout checkpoint set --store STORE --id ID --topic {topic} --partition {partition} --offset NEXT`"
         ));
         self.place.closed.store(true, Ordering::SeqCst);
         self.effects.push(Effect::Stop);
