@@ -7,7 +7,7 @@ use super::operations::Done;
 use super::{Driver, Env, Part, in_millis, not_ours};
 use crate::checkpoint::{Checkpoint, Extras, Problem, problem};
 use crate::client::cluster::TopicState;
-use crate::client::{OffsetSpec, StartOffset, TopicPartition};
+use crate::client::{OffsetSpec, StartOffset, TopicMetadata, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spout::assignment::Change;
 use crate::spout::lot::Place;
@@ -260,6 +260,13 @@ impl Driver {
     }
 }
 
+/// How many partitions a topic has: the highest number counts. A broker that has just started leaves some
+/// out (seen on 0.8.2.2).
+fn count(topic: &TopicMetadata) -> usize {
+    let highest = topic.partitions.iter().map(|partition| partition.id).max();
+    highest.and_then(|highest| usize::try_from(highest).ok()).map_or(0, |highest| highest + 1)
+}
+
 /// The topics that are meant, as far as they exist. `first`: that there is none is an error.
 async fn look(env: &Env, first: bool) -> Result<Seen> {
     let mut seen = Seen::default();
@@ -269,7 +276,7 @@ async fn look(env: &Env, first: bool) -> Result<Seen> {
         let metadata = env.cluster.metadata(&names).await?;
         for topic in metadata.topics {
             match topic.error {
-                None => drop(seen.counts.insert(topic.name.as_str().into(), topic.partitions.len())),
+                None => drop(seen.counts.insert(topic.name.as_str().into(), count(&topic))),
                 Some(error) => {
                     if !matches!(error.kind(), ErrorKind::UnknownTopic { .. }) {
                         seen.untold.push(topic.name.as_str().into());
@@ -291,7 +298,7 @@ async fn look(env: &Env, first: bool) -> Result<Seen> {
                 && dead_letters != Some(topic.name.as_str());
             match topic.error {
                 _ if !is_meant => {}
-                None => drop(seen.counts.insert(topic.name.as_str().into(), topic.partitions.len())),
+                None => drop(seen.counts.insert(topic.name.as_str().into(), count(&topic))),
                 Some(_) => seen.untold.push(topic.name.as_str().into()),
             }
         }

@@ -15,8 +15,12 @@ use crate::spout::assignment::Assignment;
 use crate::spout::builder::{From, SpoutBuilder};
 use crate::spout::dead_letter::DeadLetterWriter;
 use crate::spout::handle::{Shared, SpoutHandle};
+use crate::spout::parked::Millis;
 use crate::spout::settings::{OnExhausted, OnPoison, SpoutSettings};
 use crate::spout::spout::Spout;
+
+/// After a start topics are looked for once more: a broker that has just started may not know of all partitions yet.
+const SECOND_LOOK: Millis = 3_000;
 
 /// Starts a spout: everything that can be wrong at the start is found here.
 pub(in crate::spout) async fn start(builder: SpoutBuilder, id: String) -> Result<Spout> {
@@ -91,7 +95,7 @@ async fn begin(env: Env) -> Result<Spout> {
         committing: false,
         commit_again: false,
         next_survey: 0,
-        next_refresh: in_millis(settings.refresh_interval).max(1),
+        next_refresh: in_millis(settings.refresh_interval).clamp(1, SECOND_LOOK),
         refreshing: false,
         waiting_for_commit: Vec::new(),
         waiting_for_answer: Vec::new(),
