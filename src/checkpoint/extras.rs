@@ -62,6 +62,7 @@ pub(super) fn encode(offset: i64, signature: &Signature, extras: &Extras, limit:
         cluster_id: extras.cluster_id.as_deref(),
         deaths: extras.deaths,
         clean: extras.clean,
+        idle: extras.idle,
         intake: extras.intake.and_then(|intake| distance(offset, intake)),
         done: None,
         unfinished: None,
@@ -131,6 +132,7 @@ pub(super) fn decode(object: &Map<String, Value>, offset: i64) -> Result<(Signat
             .ok_or("its unfinished records are out of order")?,
         deaths: found.deaths,
         clean: found.clean,
+        idle: found.idle,
         intake,
     };
     let signature = Signature {
@@ -171,6 +173,7 @@ struct Object<'a> {
     cluster_id: Option<&'a str>,
     deaths: u32,
     clean: bool,
+    idle: bool,
     intake: Option<u64>,
     done: Option<&'a str>,
     unfinished: Option<&'a str>,
@@ -200,6 +203,7 @@ impl<'a> Object<'a> {
             cluster_id: text("c")?,
             deaths: u32::try_from(number("x")?.unwrap_or(0)).ok()?,
             clean: number("k")?.unwrap_or(0) == 1,
+            idle: number("q")?.unwrap_or(0) == 1,
             intake: number("i")?,
             done: text("d")?,
             unfinished: text("u")?,
@@ -228,6 +232,9 @@ impl<'a> Object<'a> {
         }
         if self.clean {
             body.push_str(",\"k\":1");
+        }
+        if self.idle {
+            body.push_str(",\"q\":1");
         }
         if let Some(intake) = self.intake {
             let _ = write!(body, ",\"i\":{intake}");

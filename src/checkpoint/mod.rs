@@ -143,8 +143,11 @@ pub struct Extras {
     pub done: Vec<Range<i64>>,
     /// What was handed out and is not done, as far as it was tried more than once or died; in order.
     pub unfinished: Vec<Unfinished>,
-    /// Unclean ends in a row without any progress. An owner that closes in order writes 0.
+    /// Unclean ends in a row, each with the records out that were handed out first. An owner that closes in
+    /// order writes 0.
     pub deaths: u32,
+    /// No record was out when this was written: an end without another word counts as no death.
+    pub idle: bool,
     /// The owner closed in order.
     pub clean: bool,
     /// Where intake stood: what lies above was never handed out.

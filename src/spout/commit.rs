@@ -10,8 +10,6 @@ pub(super) struct Commit {
     /// What the store has, if it has answered.
     committed: Option<i64>,
     serial: u64,
-    /// Unclean ends in a row before this start.
-    deaths: u32,
     /// Something beside the position has changed since the last offer.
     changed: bool,
     /// The position may go down: it was reset.
@@ -35,11 +33,10 @@ pub(super) struct Offered {
 }
 
 impl Commit {
-    pub(super) fn new(start: i64, stored: Option<i64>, serial: u64, deaths: u32, now: Millis) -> Self {
+    pub(super) fn new(start: i64, stored: Option<i64>, serial: u64, now: Millis) -> Self {
         Commit {
             committed: stored,
             serial,
-            deaths,
             // Taking over begins with writing what is there.
             changed: true,
             reset: stored.is_some_and(|stored| stored > start),
@@ -60,10 +57,6 @@ impl Commit {
     /// Number of the last offer.
     pub(super) fn serial(&self) -> u64 {
         self.serial
-    }
-
-    pub(super) fn deaths(&self) -> u32 {
-        self.deaths
     }
 
     /// Something that an offer holds has changed.

@@ -21,6 +21,10 @@ pub struct SpoutHandle {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) inactive: AtomicBool,
+    /// Somebody waits for a record, and none is on its way.
+    pub(super) waits: AtomicBool,
+    /// Records run alone: the driver wants to hear when somebody waits.
+    pub(super) trial: AtomicBool,
     /// Who waits for it to change.
     waker: Mutex<Option<Waker>>,
     /// As of the driver's last turn.
@@ -57,10 +61,22 @@ struct Snapshot {
 pub(super) enum Command {
     Commit(oneshot::Sender<Result<CommitReport>>),
     Parked(oneshot::Sender<Vec<ParkedRecord>>),
-    Resume { partition: TopicPartition, reply: oneshot::Sender<Result<()>> },
-    Skip { partition: TopicPartition, offset: i64, reply: oneshot::Sender<Result<()>> },
+    Resume {
+        partition: TopicPartition,
+        reply: oneshot::Sender<Result<()>>,
+    },
+    Skip {
+        partition: TopicPartition,
+        offset: i64,
+        reply: oneshot::Sender<Result<()>>,
+    },
     Activity,
-    Close { within: Duration, reply: oneshot::Sender<Result<CloseReport>> },
+    /// Somebody waits for a record.
+    Waits,
+    Close {
+        within: Duration,
+        reply: oneshot::Sender<Result<CloseReport>>,
+    },
 }
 
 /// A commit that was asked for.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::keys::Holder;
 use crate::records::{Batch, Record};
 
 /// Names an assignment within a spout: another one each time that a partition comes.
@@ -125,6 +126,11 @@ impl Lot {
 
     pub(crate) fn offset(&self, number: u32) -> i64 {
         self.record(number).map_or(-1, |record| record.offset())
+    }
+
+    /// That record, as locks on keys know it.
+    pub(crate) fn holder(&self, number: u32) -> Holder {
+        Holder { assignment: self.place.assignment, lot: self.parent, offset: self.offset(number) }
     }
 
     /// That record in a batch of its own, in its own buffer.

@@ -262,7 +262,7 @@ impl World {
     // What the manager says.
 
     fn settle(&mut self) {
-        self.manager.pump(self.now);
+        self.manager.pump(self.now, true);
         for effect in self.manager.take_effects() {
             match effect {
                 Effect::Grant(grant) => {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::builder::{Brokers, SpoutBuilder};
 use super::delivery::{Delivery, DeliveryBatch};
-use super::handle::{CloseReport, SpoutHandle};
+use super::handle::{CloseReport, Command, SpoutHandle};
 use super::lot::Grant;
 use crate::error::{Error, Result};
 
@@ -178,7 +178,13 @@ impl Spout {
                 self.closed = true;
                 Poll::Ready(Ok(false))
             }
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                let news = !self.handle.shared.waits.swap(true, Ordering::SeqCst);
+                if news && self.handle.shared.trial.load(Ordering::SeqCst) {
+                    let _ = self.handle.commands.send(Command::Waits);
+                }
+                Poll::Pending
+            }
         }
     }
 }

@@ -19,9 +19,9 @@ pub(super) struct Stage {
     pub(super) handouts: mpsc::UnboundedSender<Handout>,
 }
 
-/// Records of `clicks/3` with these values, from offset 10 on.
-pub(super) fn stage(values: &[Option<&str>]) -> Stage {
-    let mut set = RecordSetWriter::new(Magic::V2).base_offset(10);
+/// Records of `clicks/3` with these values, from that offset on.
+fn lot(first: i64, values: &[Option<&str>]) -> Arc<Lot> {
+    let mut set = RecordSetWriter::new(Magic::V2).base_offset(first);
     for value in values {
         set.push(NewRecord { value: value.map(str::as_bytes), ..NewRecord::default() }).unwrap();
     }
@@ -29,8 +29,18 @@ pub(super) fn stage(values: &[Option<&str>]) -> Stage {
     let batch = set.batches(ReadOptions::default()).next().unwrap().unwrap();
     let place = Place::new(&"clicks".into(), 3, 1, &Arc::new(Mailbox::default()));
     let positions = batch.index().positions;
-    let to = positions.len() as u32;
-    let lot = Lot::new(&place, batch, positions);
+    Lot::new(&place, batch, positions)
+}
+
+/// So many records from that offset on.
+pub(super) fn lot_of(first: i64, count: usize) -> Arc<Lot> {
+    lot(first, &vec![None; count])
+}
+
+/// Records of `clicks/3` with these values, from offset 10 on.
+pub(super) fn stage(values: &[Option<&str>]) -> Stage {
+    let lot = lot(10, values);
+    let to = lot.len();
     let (handouts, received) = mpsc::unbounded_channel();
     let (commands, asked) = mpsc::unbounded_channel();
     handouts.send(Handout::Grant(Grant { lot: Arc::clone(&lot), from: 0, to })).unwrap();

@@ -231,7 +231,7 @@ macro_rules! lives {
 lives! {
     a_spout_killed_ten_times_on_0_8_2_loses_nothing "0.8.2.2" "file" 100_000;
     a_spout_killed_ten_times_on_4_4_loses_nothing "4.4.0" "file" 100_000;
-    positions_in_kafka_4_4_and_ten_kills_lose_nothing "4.4.0" "kafka" 100_000 #[ignore = "with tests/run --all"];
+    positions_in_kafka_4_4_and_ten_kills_lose_nothing "4.4.0" "kafka" 100_000;
     a_million_on_0_8_2 "0.8.2.2" "kafka" 1_000_000 #[ignore = "with tests/run --all"];
     a_million_on_0_10_2 "0.10.2.2" "file" 1_000_000 #[ignore = "with tests/run --all"];
     a_million_on_2_8 "2.8.2" "kafka" 1_000_000 #[ignore = "with tests/run --all"];

@@ -240,31 +240,3 @@ async fn batches_are_answered_by_index() {
     spout.close().await.unwrap();
     assert_eq!(kept_of(&kept, 0).offset, 10);
 }
-
-#[tokio::test(start_paused = true)]
-async fn records_that_run_alone_may_fail_and_all_are_done_in_the_end() {
-    let brokers = brokers();
-    append(&brokers, 0, 300, 50);
-    let kept = MemoryCheckpoints::new();
-    let spout = builder(&brokers, &kept).await.build().await.unwrap();
-    spout.close().await.unwrap();
-    let mut checkpoint = kept_of(&kept, 0);
-    checkpoint.extras =
-        checkpoint.extras.map(|extras| downspout::checkpoint::Extras { deaths: 5, clean: false, ..extras });
-    kept.set("test", &TopicPartition::new("t", 0), Some(&checkpoint));
-    let mut spout = builder(&brokers, &kept).await.build().await.unwrap();
-    let mut done = std::collections::BTreeSet::new();
-    while done.len() < 300 {
-        let delivery = next(&mut spout).await;
-        match (delivery.offset() % 7, delivery.attempt()) {
-            (3, 1) => delivery.fail("once"),
-            (5, 1) => drop(delivery),
-            _ => {
-                assert!(done.insert(delivery.offset()));
-                delivery.ack();
-            }
-        }
-    }
-    spout.close().await.unwrap();
-    assert_eq!(kept_of(&kept, 0).offset, 300);
-}

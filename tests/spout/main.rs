@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::single_range_in_vec_init)]
 
 mod answers;
+mod deaths;
 mod limits;
 mod lives;
 mod order;

@@ -22,6 +22,7 @@ fn some_extras() -> Extras {
         unfinished: vec![Unfinished { offset: 21, attempts: 4, deaths: 2 }],
         deaths: 1,
         clean: true,
+        idle: false,
         intake: Some(41),
     }
 }
@@ -158,6 +159,7 @@ fn pc8_10_a_forged_checksum_does_not_make_runs_that_cannot_be() {
             cluster_id: None,
             deaths: 0,
             clean: false,
+            idle: false,
             intake: Some(intake),
             done: Some(done),
             unfinished: Some(unfinished),
@@ -195,10 +197,10 @@ fn extras() -> impl Strategy<Value = (i64, Signature, Extras)> {
     (
         (0..i64::MAX >> 1, any::<u64>(), names(), names(), names()),
         (option::of(any::<[u8; 16]>()), option::of(any::<i32>()), names()),
-        (pairs, unfinished, any::<u32>(), any::<bool>(), option::of(0..i64::MAX >> 1)),
+        (pairs, unfinished, any::<u32>(), any::<(bool, bool)>(), option::of(0..i64::MAX >> 1)),
     )
         .prop_map(|((offset, serial, run, instance, name), (id, leader_epoch, cluster_id), rest)| {
-            let (pairs, unfinished, deaths, clean, intake) = rest;
+            let (pairs, unfinished, deaths, (clean, idle), intake) = rest;
             let mut end = offset;
             let done = pairs.into_iter().map(|(gap, length)| {
                 let start = end + gap;
@@ -221,6 +223,7 @@ fn extras() -> impl Strategy<Value = (i64, Signature, Extras)> {
                 unfinished: unfinished.collect(),
                 deaths,
                 clean,
+                idle,
                 intake: intake.map(|ahead| offset + ahead),
             };
             (offset, Signature { run, instance, name }, extras)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::operations::Done;
 use super::{Driver, Env, Part, in_millis, not_ours};
@@ -170,8 +171,11 @@ impl Driver {
             due: None,
             leaving: None,
             pressure: None,
-            warned: None,
         };
+        if part.manager.is_alone() {
+            self.trials.insert(partition.clone());
+            self.shared.trial.store(true, Ordering::SeqCst);
+        }
         self.parts.insert(partition.clone(), part);
     }
 
@@ -506,7 +510,7 @@ async fn go_on(
         start.fell_from = Some(offset);
         start.offset = parted;
     }
-    if !extras.clean {
+    if !extras.clean && !extras.idle {
         extras.deaths = extras.deaths.saturating_add(1);
     }
     start.extras = extras;

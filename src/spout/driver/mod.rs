@@ -5,6 +5,7 @@
 //! - [`assign`]: partitions that come and go
 //! - [`operations`]: what runs beside the task
 //! - [`commits`]: positions, to the store
+//! - [`trials`]: records that run alone
 //! - [`close`]: the end
 
 mod assign;
@@ -12,6 +13,7 @@ mod close;
 mod commits;
 mod operations;
 mod start;
+mod trials;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{pending, poll_fn};
@@ -53,6 +55,8 @@ const SURVEY: Millis = 250;
 const SWEEP: Millis = 1;
 /// Between commits that pressure asks for.
 const HURRY: Millis = 50;
+/// One record that blocks a full window is warned about after that time.
+const BLOCKED: Millis = 1_000;
 /// How often a warning about the same is repeated.
 const WARN: Millis = 60_000;
 
@@ -74,6 +78,10 @@ pub(super) struct Driver {
     next_assignment: AssignmentId,
     /// When each partition wants to be looked at.
     due: BTreeSet<(Millis, TopicPartition)>,
+    /// Partitions whose records run alone.
+    trials: BTreeSet<TopicPartition>,
+    /// The one of them that has its turn.
+    turn_of: Option<TopicPartition>,
     began: Instant,
     last_sweep: Millis,
     next_commit: Millis,
@@ -113,7 +121,15 @@ struct Part {
     due: Option<Millis>,
     /// It was lost; by then it is let go.
     leaving: Option<Millis>,
-    pressure: Option<String>,
+    pressure: Option<Pressure>,
+}
+
+/// Little room is left.
+struct Pressure {
+    why: String,
+    /// The record that blocks it.
+    at: i64,
+    since: Millis,
     warned: Option<Millis>,
 }
 
@@ -172,6 +188,7 @@ impl Driver {
             Turn::Timer => self.ring(),
         }
         self.take_answers();
+        self.see_to_trials();
         self.go_on_closing()
     }
 
@@ -252,6 +269,7 @@ impl Driver {
                 self.settle(&partition);
                 let _ = reply.send(done);
             }
+            Command::Waits => {}
             Command::Activity => {
                 let active = !self.shared.inactive.load(Ordering::Acquire);
                 if !active {
@@ -328,7 +346,7 @@ impl Driver {
     fn free_keys(&mut self, partition: &TopicPartition, lot: &Lot, numbers: &[u32]) {
         let Some(keys) = self.keys.get_mut(partition) else { return };
         for number in numbers {
-            keys.release(lot.place.assignment, lot.offset(*number), AssignmentId::MAX);
+            keys.release(lot.holder(*number));
         }
         if keys.is_empty() {
             self.keys.remove(partition);
@@ -408,15 +426,16 @@ impl Driver {
         let now = self.now();
         let active = self.is_active();
         let keeps_extras = self.env.checkpoints.keeps_extras() && !self.env.settings.compat_storm;
+        let calm = self.is_calm_for(partition);
         let Some(part) = self.parts.get_mut(partition) else { return };
         let is_held = part.manager.is_uncommitted_for_long(now);
-        if active && !is_held && part.slot.is_some() {
-            part.manager.pump(now);
+        if active && !is_held && calm.is_some() && part.slot.is_some() {
+            part.manager.pump(now, calm == Some(true));
         }
         let mut commit = false;
         for effect in part.manager.take_effects() {
             match effect {
-                Effect::Grant(grant) => hand_over(&self.handouts, grant),
+                Effect::Grant(grant) => hand_over(&self.shared, &self.handouts, grant),
                 Effect::Seek(offset) => {
                     if let Some(slot) = &part.slot {
                         slot.redirect(Target::Seek(StartOffset::At(offset)));
@@ -462,7 +481,8 @@ impl Driver {
             commit |= now >= self.last_commit + HURRY;
             self.next_commit = self.next_commit.min(self.last_commit + HURRY);
         }
-        let due = part.manager.next_due().filter(|_| active && !is_held).map(|due| due.max(now + 1));
+        let may = active && !is_held && calm.is_some_and(|calm| calm || !part.manager.is_alone());
+        let due = part.manager.next_due().filter(|_| may).map(|due| due.max(now + 1));
         if due != part.due {
             if let Some(before) = std::mem::replace(&mut part.due, due) {
                 self.due.remove(&(before, partition.clone()));
@@ -485,15 +505,7 @@ impl Driver {
             part.reached();
             part.manager.look_for_old(now);
             part.manager.relieve(now);
-            part.pressure = part.manager.pressure();
-            match &part.pressure {
-                Some(why) if part.warned.is_none_or(|warned| now >= warned + WARN) => {
-                    part.warned = Some(now);
-                    tracing::warn!(topic = %partition.topic, partition = partition.partition, %why, "little room is left");
-                }
-                None => part.warned = None,
-                _ => {}
-            }
+            part.feel_pressure(now, &partition);
             self.settle(&partition);
         }
         self.let_go_of_lost();
@@ -519,7 +531,7 @@ impl Driver {
                 of.fetch_latency_max = fetches.longest;
                 of.fetch_latency_mean = fetches.mean;
             }
-            of.paused = of.paused.or_else(|| part.pressure.clone());
+            of.paused = of.paused.or_else(|| part.pressure.as_ref().map(|pressure| pressure.why.clone()));
             if let Some(why) = &of.stopped {
                 health.stopped.insert(partition.clone(), why.clone());
                 health.ready = false;
@@ -534,6 +546,23 @@ impl Driver {
 }
 
 impl Part {
+    /// Looks whether its window, or what waits for a retry, is nearly full. A handler that is slow fills its
+    /// window all the time; one record that blocks it for a while is worth a warning.
+    fn feel_pressure(&mut self, now: Millis, partition: &TopicPartition) {
+        let Some(why) = self.manager.pressure() else {
+            self.pressure = None;
+            return;
+        };
+        let at = self.manager.point();
+        let before = self.pressure.take().filter(|before| before.at == at);
+        let (since, mut warned) = before.map_or((now, None), |before| (before.since, before.warned));
+        if now >= since + BLOCKED && warned.is_none_or(|warned| now >= warned + WARN) {
+            warned = Some(now);
+            tracing::warn!(topic = %partition.topic, partition = partition.partition, %why, "little room is left");
+        }
+        self.pressure = Some(Pressure { why, at, since, warned });
+    }
+
     /// Reading may have come past markers that no batch shows.
     fn reached(&mut self) {
         if let Some(position) = self.slot.as_ref().and_then(|slot| slot.position()) {
@@ -542,7 +571,8 @@ impl Part {
     }
 }
 
-fn hand_over(handouts: &mpsc::UnboundedSender<Handout>, grant: Grant) {
+fn hand_over(shared: &Shared, handouts: &mpsc::UnboundedSender<Handout>, grant: Grant) {
+    shared.waits.store(false, Ordering::SeqCst);
     // A spout that is gone is seen by itself.
     let _ = handouts.send(Handout::Grant(grant));
 }

@@ -88,6 +88,8 @@ async fn begin(env: Env) -> Result<Spout> {
         keys: BTreeMap::new(),
         next_assignment: 1,
         due: Default::default(),
+        trials: Default::default(),
+        turn_of: None,
         began: Instant::now(),
         last_sweep: 0,
         next_commit: in_millis(settings.commit_interval),

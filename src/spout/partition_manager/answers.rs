@@ -7,6 +7,7 @@ use super::{Effect, PartitionManager};
 use crate::error::Error;
 use crate::records::Batch;
 use crate::spout::dead_letter::Letter;
+use crate::spout::keys::Holder;
 use crate::spout::lot::{Lot, Word};
 use crate::spout::parked::{Millis, NEVER, Node, State};
 use crate::spout::retry::Decision;
@@ -34,13 +35,12 @@ impl PartitionManager {
                 self.counters.stale += 1;
                 if matches!(standing, Standing::Done | Standing::Unknown) {
                     // It ran all this time, whatever became of it here.
-                    self.void_and_out.remove(&offset);
-                    self.release_key(offset);
+                    self.free_key(lot.holder(number));
                 }
                 return;
             }
         };
-        self.no_longer_alone(offset);
+        self.trial.answered(offset);
         let body = body.or_else(|| lot.only(number));
         self.take_word(offset, node, body, word, now);
     }
@@ -127,7 +127,7 @@ impl PartitionManager {
     }
 
     /// Puts the record aside until it is due.
-    fn park(&mut self, offset: i64, node: Node, body: Option<Batch>, due: Millis) {
+    pub(super) fn park(&mut self, offset: i64, node: Node, body: Option<Batch>, due: Millis) {
         let room = self.settings.parked.bytes.saturating_sub(self.parked.bytes());
         let body = body.filter(|body| body.size() <= room);
         self.parked.put(offset, node, State::Waiting(due), body);
@@ -214,14 +214,18 @@ impl PartitionManager {
 
     /// A record is done.
     pub(in crate::spout) fn finish(&mut self, offset: i64) {
+        let parked = self.parked.get(offset).map(|node| node.parent);
+        let lot = parked.or_else(|| Some(self.window.lot_of(offset)?.0.id));
         if self.parked.remove(offset) {
             self.retry.acked(offset);
             self.commit.changed();
         }
         self.window.finish(offset);
         self.commit.changed();
-        self.no_longer_alone(offset);
-        self.release_key(offset);
+        self.trial.answered(offset);
+        if let Some(lot) = lot {
+            self.free_key(self.holder(lot, offset));
+        }
     }
 
     /// Records that were fetched again for their retry: those found, and those that are not in the log
@@ -323,7 +327,7 @@ impl PartitionManager {
             node.deaths = one.deaths;
             let body = lot.only(number);
             // Without a policy that is a reason to stop the partition: that takes more to be believed.
-            let proof = if self.settings.on_exhausted.is_some() { 1 } else { super::DEATHS };
+            let proof = if self.settings.on_exhausted.is_some() { 1 } else { super::trial::ALONE };
             if one.deaths >= proof {
                 node.reason = format!("the process died {} times while this record ran alone", one.deaths);
                 self.give_up(offset, node, body, now);
@@ -346,29 +350,20 @@ impl PartitionManager {
         }
     }
 
-    fn no_longer_alone(&mut self, offset: i64) {
-        if let Some(alone) = &mut self.alone
-            && alone.out == Some(offset)
-        {
-            alone.out = None;
-        }
-    }
-
     /// The record runs no more: the next one of its key may.
-    pub(super) fn release_key(&mut self, offset: i64) {
-        self.free_key(self.place.assignment, offset);
-    }
-
-    pub(super) fn free_key(&mut self, assignment: u64, offset: i64) {
-        let now = self.place.assignment;
-        let mut freed = (assignment, offset);
-        while let Some(next) = self.keys.as_mut().and_then(|keys| keys.release(freed.0, freed.1, now)) {
+    pub(super) fn free_key(&mut self, mut record: Holder) {
+        while let Some(next) = self.keys.as_mut().and_then(|keys| keys.release(record)) {
             if self.hand_out_next(next) {
                 return;
             }
             // It is gone meanwhile: the one after it is next.
-            freed = (now, next);
+            record = next;
         }
+    }
+
+    /// A record of this assignment, as locks on keys know it.
+    pub(super) fn holder(&self, lot: u64, offset: i64) -> Holder {
+        Holder { assignment: self.place.assignment, lot, offset }
     }
 }
 

@@ -1,8 +1,10 @@
 //! What is handed out next, and whether more is to be read.
 
+use super::trial::{FEW, Step};
 use super::{Effect, PartitionManager};
+use crate::spout::keys::Holder;
 use crate::spout::lot::{Grant, Lot};
-use crate::spout::parked::{Millis, NEVER, State};
+use crate::spout::parked::{Millis, NEVER, Node, State};
 use crate::spout::settings::Order;
 use crate::spout::window::Standing;
 
@@ -14,13 +16,14 @@ const BEYOND_BUDGET: usize = 10;
 const REFETCH: usize = 1_000;
 
 impl PartitionManager {
-    /// Hands out what may be handed out.
-    pub(in crate::spout) fn pump(&mut self, now: Millis) {
+    /// Hands out what may be handed out. `calm`: nothing is out in the whole spout, and somebody waits for
+    /// a record.
+    pub(in crate::spout) fn pump(&mut self, now: Millis, calm: bool) {
         if self.stopped.is_some() || self.draining {
             return;
         }
-        if self.alone.is_some() {
-            self.pump_alone(now);
+        if self.trial.is_alone() {
+            self.pump_alone(now, calm);
             return;
         }
         if self.keys.is_some() {
@@ -32,7 +35,7 @@ impl PartitionManager {
             return;
         }
         loop {
-            let room = self.settings.window.records.saturating_sub(self.in_window());
+            let room = self.settings.window.records.saturating_sub(self.in_window()).min(self.trial.room());
             let by_key = self.keys.is_some();
             if by_key {
                 let next = self.window.peek();
@@ -42,8 +45,13 @@ impl PartitionManager {
             if by_key && !self.admit(&grant) {
                 continue;
             }
-            self.effects.push(Effect::Grant(grant));
+            self.grant(grant);
         }
+    }
+
+    fn grant(&mut self, grant: Grant) {
+        self.trial.granted(&grant.lot, grant.from..grant.to);
+        self.effects.push(Effect::Grant(grant));
     }
 
     /// Records below that offset that were tried in an earlier life stand in line for their keys, each
@@ -54,8 +62,9 @@ impl PartitionManager {
                 self.unlined.insert(offset, key);
                 return;
             }
-            let waits = self.parked.get(offset).is_some_and(|node| node.state() == State::Waiting(NEVER));
-            if waits && self.admit_key(key.as_deref(), offset) {
+            let waiting = self.parked.get(offset).filter(|node| node.state() == State::Waiting(NEVER));
+            let Some(lot) = waiting.map(|node| node.parent) else { continue };
+            if self.admit_key(key.as_deref(), self.holder(lot, offset)) {
                 self.parked.set(offset, State::Waiting(0));
             }
         }
@@ -63,28 +72,34 @@ impl PartitionManager {
 
     /// Whether the record may run now, as far as its key goes.
     fn admit(&mut self, grant: &Grant) -> bool {
-        grant.lot.record(grant.from).is_none_or(|record| self.admit_key(record.key(), record.offset()))
+        let Grant { lot, from, .. } = grant;
+        lot.record(*from).is_none_or(|record| self.admit_key(record.key(), lot.holder(*from)))
     }
 
-    fn admit_key(&mut self, key: Option<&[u8]>, offset: i64) -> bool {
+    fn admit_key(&mut self, key: Option<&[u8]>, record: Holder) -> bool {
         let Order::ByKey { null_is_a_key } = self.settings.order else { return true };
         match &mut self.keys {
-            Some(keys) if key.is_some() || null_is_a_key => keys.admit(key, self.place.assignment, offset),
+            Some(keys) if key.is_some() || null_is_a_key => keys.admit(key, record),
             _ => true,
         }
     }
 
     /// The record before it in the line of its key is done. False if it is gone itself.
-    pub(super) fn hand_out_next(&mut self, offset: i64) -> bool {
-        if self.parked.get(offset).is_some() {
+    pub(super) fn hand_out_next(&mut self, next: Holder) -> bool {
+        let offset = next.offset;
+        if self.parked.get(offset).is_some_and(|node| node.parent == next.lot) {
             self.parked.set(offset, State::Waiting(0));
             return true;
         }
         let Some((lot, number)) = self.window.lot_of(offset) else { return false };
-        if self.window.standing(offset, lot.id) != Standing::Open {
+        if lot.id != next.lot || self.window.standing(offset, lot.id) != Standing::Open {
             return false;
         }
-        self.effects.push(Effect::Grant(Grant { lot, from: number, to: number + 1 }));
+        match self.trial.is_alone() {
+            // It waits for its turn.
+            true => self.park(offset, Node::new(lot.id), lot.only(number), 0),
+            false => self.grant(Grant { lot, from: number, to: number + 1 }),
+        }
         true
     }
 
@@ -108,7 +123,7 @@ impl PartitionManager {
     }
 
     fn due_in_order(&self, now: Millis) -> Vec<i64> {
-        let mut due = self.parked.due(now, self.settings.window.records.max(REFETCH));
+        let mut due = self.parked.due(now, self.settings.window.records.max(REFETCH).min(self.trial.room()));
         if self.retry.comes_first() {
             due.sort_unstable();
         }
@@ -129,50 +144,64 @@ impl PartitionManager {
         node.lot = Some(std::sync::Arc::clone(&lot));
         self.parked.put(offset, node, State::Out(lot.id), Some(body));
         self.retry.started(offset);
-        self.effects.push(Effect::Grant(Grant { lot, from: 0, to: 1 }));
+        self.grant(Grant { lot, from: 0, to: 1 });
+    }
+
+    /// Whether records of this partition run alone, and one of them may run now.
+    pub(in crate::spout) fn has_its_turn(&mut self, now: Millis) -> bool {
+        self.trial.is_alone()
+            && self.stopped.is_none()
+            && !self.draining
+            && (self.trial.suspect().is_some()
+                || self.parked.next_due().is_some_and(|due| due <= now)
+                || self.window.peek().is_some())
+    }
+
+    /// Whether records of this partition run alone.
+    pub(in crate::spout) fn is_alone(&self) -> bool {
+        self.trial.is_alone() && self.stopped.is_none() && !self.draining
     }
 
     /// One record at a time, each written down before.
-    fn pump_alone(&mut self, now: Millis) {
+    fn pump_alone(&mut self, now: Millis, calm: bool) {
         self.line_up(i64::MAX);
-        let passed = self.alone.as_ref().is_some_and(|alone| self.window.commit_point() >= alone.until);
-        if passed {
-            self.alone = None;
-            self.pump(now);
-            return;
-        }
-        let due = self.parked.due(now, 1).first().copied();
-        let Some(alone) = &mut self.alone else { return };
-        if alone.out.is_some() {
-            return;
-        }
-        let Some(next) = alone.next else {
-            let next = due.or_else(|| self.window.peek());
-            if next.is_some() {
-                alone.next = next;
-                alone.written = false;
-                self.commit.changed();
-                self.effects.push(Effect::Commit);
+        match self.trial.step() {
+            Step::Wait => {}
+            Step::Name => {
+                // What goes to the dead-letter topic is in nobody's hands.
+                for offset in self.parked.due(now, FEW) {
+                    if self.parked.get(offset).is_some_and(|node| node.giving_up && node.body().is_some()) {
+                        self.hand_out_again(offset);
+                    }
+                }
+                let due = self.parked.due(now, 1).first().copied();
+                if let Some(next) = due.or_else(|| self.window.peek()).filter(|_| calm) {
+                    self.trial.name(next);
+                    self.commit.changed();
+                    self.effects.push(Effect::Commit);
+                }
             }
-            return;
-        };
-        if !alone.written {
-            return;
-        }
-        alone.next = None;
-        if self.parked.get(next).is_some() {
-            if self.parked.get(next).is_some_and(|node| node.body().is_none()) {
-                self.parked.set(next, State::Fetching);
-                self.effects.push(Effect::Refetch(vec![next]));
-                return;
+            Step::HandOut(next) => {
+                self.trial.unname();
+                if let Some(node) = self.parked.get(next) {
+                    match node.body().is_some() {
+                        true => {
+                            self.trial.hand_out(next);
+                            self.hand_out_again(next);
+                        }
+                        false => {
+                            self.parked.set(next, State::Fetching);
+                            self.effects.push(Effect::Refetch(vec![next]));
+                        }
+                    }
+                } else if self.window.peek() == Some(next)
+                    && let Some(grant) = self.window.grant(1)
+                    && (self.keys.is_none() || self.admit(&grant))
+                {
+                    self.trial.hand_out(next);
+                    self.grant(grant);
+                }
             }
-            alone.out = Some(next);
-            self.hand_out_again(next);
-            return;
-        }
-        if let Some(grant) = self.window.grant(1) {
-            alone.out = Some(grant.lot.offset(grant.from));
-            self.effects.push(Effect::Grant(grant));
         }
     }
 
@@ -188,6 +217,7 @@ impl PartitionManager {
             && !self.draining
             && !self.window.has_ungranted()
             && self.in_window() < self.settings.window.records
+            && self.trial.room() > 0
             && self.window.bytes() < self.settings.window.bytes
             && !self.parked_is_full()
     }
@@ -243,7 +273,7 @@ impl PartitionManager {
             Some(taken) => taken,
             None => {
                 let Some((lot, number)) = self.window.lot_of(offset) else { return };
-                (crate::spout::parked::Node::new(lot.id), lot.only(number))
+                (Node::new(lot.id), lot.only(number))
             }
         };
         node.reason = format!("it blocks a window that is full of finished records; {}", node.reason);

@@ -4,8 +4,9 @@
 mod answers;
 mod hand_out;
 mod offer;
+mod trial;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +15,8 @@ use std::time::Duration;
 use super::commit::Commit;
 use super::counters::Counters;
 use super::dead_letter::{Breaker, Letter};
-use super::keys::KeyLocks;
-use super::lot::{AssignmentId, Grant, Lot, Place};
+use super::keys::{Holder, KeyLocks};
+use super::lot::{Grant, Lot, Place};
 use super::metrics::PartitionMetrics;
 use super::parked::{Millis, Node, Parked, State};
 use super::retry::Retry;
@@ -25,9 +26,7 @@ use crate::checkpoint::{Extras, Unfinished};
 use crate::client::{OutOfRange, Recovered};
 use crate::error::{Error, Result};
 use crate::records::Batch;
-
-/// Unclean ends in a row without progress, after which records run alone.
-const DEATHS: u32 = 3;
+use trial::{Step, Trial, Verdict};
 
 /// What is to be done for a partition.
 #[derive(Debug)]
@@ -60,9 +59,9 @@ pub(super) struct PartitionManager {
     prior: BTreeMap<i64, Unfinished>,
     /// Records that were tried in an earlier life and do not stand in line for their keys yet.
     unlined: BTreeMap<i64, Option<Box<[u8]>>>,
-    /// Offsets of records that are void and still out, and hold the locks on their keys.
-    void_and_out: BTreeSet<i64>,
-    alone: Option<Alone>,
+    trial: Trial,
+    /// What the last offer said of it.
+    verdict: Option<Verdict>,
     breaker: Option<Breaker>,
     /// The latest epoch of a leader that wrote anything read: a position is proven with a later one too.
     leader_epoch: Option<i32>,
@@ -74,17 +73,6 @@ pub(super) struct PartitionManager {
     /// Nothing new is handed out: the spout closes, or is losing the partition.
     draining: bool,
     effects: Vec<Effect>,
-}
-
-/// Records run one at a time, and that is written down before each.
-#[derive(Debug)]
-struct Alone {
-    /// Up to there.
-    until: i64,
-    next: Option<i64>,
-    /// The store knows of `next`.
-    written: bool,
-    out: Option<i64>,
 }
 
 /// What a partition begins with.
@@ -109,12 +97,10 @@ impl PartitionManager {
         now: Millis,
     ) -> Self {
         let Start { offset, extras, stored, fell_from } = start;
-        let deaths = if extras.clean { 0 } else { extras.deaths };
-        let alone = (deaths >= DEATHS).then(|| {
-            let span = i64::try_from(settings.window.records).unwrap_or(i64::MAX);
-            tracing::warn!(topic = %place.topic, partition = place.partition, offset, deaths, "the process died again and again without progress: records run one at a time for now");
-            Alone { until: extras.intake.unwrap_or(offset).max(offset).saturating_add(span), next: None, written: false, out: None }
-        });
+        let trial = Trial::new(extras.deaths, settings.window.records);
+        if trial.is_alone() {
+            tracing::warn!(topic = %place.topic, partition = place.partition, offset, deaths = extras.deaths, "the process died again and again with records of this partition: its next ones run alone, one at a time");
+        }
         let keys = match settings.order {
             Order::Any => None,
             Order::ByKey { .. } => Some(keys.unwrap_or_default()),
@@ -134,16 +120,10 @@ impl PartitionManager {
             leader_epoch: extras.leader_epoch,
             restored_epoch: extras.leader_epoch,
             unlined: BTreeMap::new(),
-            void_and_out: BTreeSet::new(),
-            alone,
+            trial,
+            verdict: None,
             breaker,
-            commit: Commit::new(
-                offset,
-                stored.then(|| fell_from.unwrap_or(offset)),
-                extras.serial,
-                deaths,
-                now,
-            ),
+            commit: Commit::new(offset, stored.then(|| fell_from.unwrap_or(offset)), extras.serial, now),
             counters: Counters::default(),
             stopped: None,
             draining: false,
@@ -237,21 +217,22 @@ impl PartitionManager {
     /// Records below are gone from the log.
     pub(super) fn prune_below(&mut self, offset: i64) {
         let gone = self.parked.drop_range(..offset);
-        let mut voided = void_parked(gone);
+        let mut voided = self.void_parked(gone);
         for (lot, open) in self.window.running() {
             let mut below = open.filter(|(_, at)| *at < offset).peekable();
-            while let Some((number, at)) = below.next() {
+            while let Some((number, _)) = below.next() {
                 if below.peek().is_none() {
                     lot.cut_below(number + 1);
                 }
                 if self.keys.is_some() {
-                    voided.push((Some(Arc::clone(lot)), number, at));
+                    voided.push((lot.holder(number), Some((Arc::clone(lot), number))));
                 }
             }
         }
         self.retry.clear_before(offset);
         self.prior = self.prior.split_off(&offset);
         self.unlined = self.unlined.split_off(&offset);
+        self.trial.prune_below(offset);
         let pruned = self.window.prune_below(offset);
         self.release_never_out(voided);
         self.counters.lost += pruned as u64;
@@ -271,11 +252,11 @@ impl PartitionManager {
             keys.forget_waiting(offset);
         }
         let gone = self.parked.drop_range(offset..);
-        let mut voided = void_parked(gone);
+        let mut voided = self.void_parked(gone);
         if self.keys.is_some() {
             for (lot, open) in self.window.running() {
                 let above = open.filter(|(_, at)| *at >= offset);
-                voided.extend(above.map(|(number, at)| (Some(Arc::clone(lot)), number, at)));
+                voided.extend(above.map(|(number, _)| (lot.holder(number), Some((Arc::clone(lot), number)))));
             }
         }
         self.window.void_from(offset);
@@ -286,21 +267,27 @@ impl PartitionManager {
             run.end = run.end.min(offset);
             run.start < run.end
         });
-        if let Some(alone) = &mut self.alone {
-            alone.next = alone.next.filter(|next| *next < offset);
-            alone.out = alone.out.filter(|out| *out < offset);
-        }
+        self.trial.void_from(offset);
         self.commit.fell_to(self.window.commit_point());
+    }
+
+    /// Records that were tried before are void.
+    fn void_parked(&self, gone: Vec<(i64, Node)>) -> Vec<Voided> {
+        let void = |(offset, node): (i64, Node)| {
+            if let Some(lot) = &node.lot {
+                lot.cut(0);
+            }
+            (self.holder(node.parent, offset), node.lot.map(|lot| (lot, 0)))
+        };
+        gone.into_iter().map(void).collect()
     }
 
     /// Of records that are void now, those that were not handed out will not be; the others hold their
     /// keys until they are answered.
     fn release_never_out(&mut self, voided: Vec<Voided>) {
-        for (lot, number, offset) in voided {
-            if lot.is_none_or(|lot| lot.handed_at(number).is_none()) {
-                self.release_key(offset);
-            } else if self.keys.is_some() {
-                self.void_and_out.insert(offset);
+        for (record, granted) in voided {
+            if granted.is_none_or(|(lot, number)| lot.handed_at(number).is_none()) {
+                self.free_key(record);
             }
         }
     }
@@ -324,11 +311,10 @@ impl PartitionManager {
                 let offset = lot.offset(number);
                 match self.window.standing(offset, lot.parent) {
                     Standing::Open | Standing::Aside => self.finish_acked(offset),
-                    Standing::Done => self.release_key(offset),
+                    Standing::Done => self.free_key(lot.holder(number)),
                     Standing::Unknown => {
                         self.counters.stale += 1;
-                        self.void_and_out.remove(&offset);
-                        self.release_key(offset);
+                        self.free_key(lot.holder(number));
                     }
                 }
             }
@@ -344,11 +330,12 @@ impl PartitionManager {
             self.parked.remove(offset);
             self.retry.acked(offset);
         }
-        if let Some(alone) = &mut self.alone
-            && let Some(out) = alone.out
+        if news > 0
+            && let Some(out) = self.trial.out()
+            && (lot.first..=lot.offset(lot.len() - 1)).contains(&out)
             && self.window.standing(out, lot.id) != Standing::Open
         {
-            alone.out = None;
+            self.trial.answered(out);
         }
     }
 
@@ -422,9 +409,9 @@ impl PartitionManager {
 
     /// When a retry is due.
     pub(super) fn next_due(&self) -> Option<Millis> {
-        match &self.alone {
-            Some(alone) if alone.out.is_some() || (alone.next.is_some() && !alone.written) => None,
-            _ => self.parked.next_due(),
+        match self.trial.is_alone() && self.trial.step() == Step::Wait {
+            true => None,
+            false => self.parked.next_due(),
         }
     }
 
@@ -455,7 +442,8 @@ impl PartitionManager {
     pub(super) fn a_commit_would_help(&self) -> bool {
         let used = self.in_window();
         let unfinished = self.window.unfinished().saturating_sub(self.parked.waiting());
-        used * 10 >= self.settings.window.records * 9 && unfinished * 2 <= used && !self.commit.is_under_way()
+        let is_full = used * 10 >= self.settings.window.records * 9 && unfinished * 2 <= used;
+        (is_full || self.trial.wants_commit(self.answered())) && !self.commit.is_under_way()
     }
 
     /// What is measured, as far as it is known here.
@@ -490,18 +478,18 @@ impl PartitionManager {
         let mut keys = self.keys.take()?;
         keys.forget_waiting(i64::MIN);
         let never_out = self.window.running().flat_map(|(lot, open)| {
-            open.filter(|(number, _)| lot.handed_at(*number).is_none()).map(|(_, offset)| offset)
+            open.filter(|(number, _)| lot.handed_at(*number).is_none()).map(|(number, _)| lot.holder(number))
         });
         let is_out = |node: &Node| node.lot.as_ref().is_some_and(|lot| lot.handed_at(0).is_some());
-        let parked = self.parked.iter().filter(|(_, node)| !is_out(node)).map(|(offset, _)| offset);
-        for offset in never_out.chain(parked).filter(|offset| !self.void_and_out.contains(offset)) {
-            keys.release(self.place.assignment, offset, AssignmentId::MAX);
+        let parked = self.parked.iter().filter(|(_, node)| !is_out(node));
+        let parked = parked.map(|(offset, node)| self.holder(node.parent, offset));
+        for record in never_out.chain(parked) {
+            keys.release(record);
         }
         (!keys.is_empty()).then_some(keys)
     }
 
     /// The lowest offset that is not done.
-    #[cfg(test)]
     pub(super) fn point(&self) -> i64 {
         self.window.commit_point()
     }
@@ -516,25 +504,13 @@ impl PartitionManager {
     pub(super) fn on_stale(&mut self, lot: &Lot, numbers: &[u32]) {
         self.counters.stale += numbers.len() as u64;
         for number in numbers.iter().copied() {
-            let offset = lot.offset(number);
-            self.free_key(lot.place.assignment, offset);
+            self.free_key(lot.holder(number));
         }
     }
 }
 
 /// A record that is void, and what it was granted as.
-type Voided = (Option<Arc<Lot>>, u32, i64);
-
-/// Records that were tried before are void.
-fn void_parked(gone: Vec<(i64, Node)>) -> Vec<Voided> {
-    let void = |(offset, node): (i64, Node)| {
-        if let Some(lot) = &node.lot {
-            lot.cut(0);
-        }
-        (node.lot, 0, offset)
-    };
-    gone.into_iter().map(void).collect()
-}
+type Voided = (Holder, Option<(Arc<Lot>, u32)>);
 
 /// Whether one of these runs, which are in order, holds the offset.
 fn runs_hold(runs: &[Range<i64>], offset: i64) -> bool {

@@ -2,10 +2,12 @@
 
 use super::PartitionManager;
 use super::answers::millis;
-use crate::checkpoint::{Extras, Problem, Stored};
+use crate::checkpoint::{Extras, Problem, Stored, Unfinished};
 use crate::error::{Error, ErrorKind};
 use crate::spout::commit::Offered;
-use crate::spout::parked::Millis;
+use crate::spout::counters::Counters;
+use crate::spout::parked::{Millis, State};
+use crate::spout::window::Standing;
 
 /// The most runs of done records that are offered.
 const MAX_RUNS: usize = 10_000;
@@ -17,6 +19,10 @@ impl PartitionManager {
     /// `clean`: it is the last one.
     pub(in crate::spout) fn offer(&mut self, clean: bool, now: Millis) -> Option<Offered> {
         let point = self.window.commit_point();
+        self.look_at_trial(now);
+        if self.verdict.is_some_and(|verdict| verdict != self.trial.verdict(clean)) {
+            self.commit.changed();
+        }
         if !self.commit.is_due(point, clean, now) {
             return None;
         }
@@ -36,35 +42,52 @@ impl PartitionManager {
                 .filter(|run| run.end > self.window.intake())
                 .map(|run| run.start.max(self.window.intake())..run.end),
         );
-        let next = self.alone.as_ref().and_then(|alone| alone.next.or(alone.out)).filter(|_| !clean);
+        let suspect = self.trial.suspect().filter(|_| !clean);
         let mut unfinished: Vec<_> =
             self.parked.iter().take(MAX_UNFINISHED).map(|(offset, node)| node.unfinished(offset)).collect();
         unfinished.extend(self.prior.values().take(MAX_UNFINISHED));
-        if let Some(next) = next {
-            match unfinished.iter_mut().find(|one| one.offset == next) {
+        if let Some(suspect) = suspect {
+            match unfinished.iter_mut().find(|one| one.offset == suspect) {
                 // It counts before it happens: a process that dies does not count.
                 Some(one) => one.deaths += 1,
-                None => {
-                    unfinished.push(crate::checkpoint::Unfinished { offset: next, attempts: 0, deaths: 1 })
-                }
+                None => unfinished.push(Unfinished { offset: suspect, attempts: 0, deaths: 1 }),
             }
         }
         unfinished.retain(|one| one.attempts > 0 || one.deaths > 0);
         unfinished.sort_unstable_by_key(|one| one.offset);
+        let mut verdict = self.trial.verdict(clean);
+        // A claim stands for what comes before the next offer.
+        verdict.idle &= self.verdict.is_some();
+        self.verdict = Some(verdict);
         Extras {
             done,
             unfinished,
-            deaths: if clean || self.has_got_on() { 0 } else { self.commit.deaths() },
+            deaths: verdict.deaths,
             clean,
+            idle: verdict.idle,
             leader_epoch: self.leader_epoch,
             intake: Some(self.window.intake()),
             ..Extras::default()
         }
     }
 
-    /// Whether anything was done in this life.
-    fn has_got_on(&self) -> bool {
-        self.counters.acked + self.counters.ineligible > 0
+    /// Answers in this life.
+    pub(super) fn answered(&self) -> u64 {
+        let Counters { acked, failed, dropped, released, .. } = &self.counters;
+        acked + failed + dropped + released
+    }
+
+    fn look_at_trial(&mut self, now: Millis) {
+        let answered = self.answered();
+        let Self { trial, window, parked, .. } = self;
+        trial.look(answered, now, |lot, number| {
+            let offset = lot.offset(number);
+            match window.standing(offset, lot.parent) {
+                Standing::Open => true,
+                Standing::Aside => parked.get(offset).is_some_and(|node| node.state() == State::Out(lot.id)),
+                Standing::Done | Standing::Unknown => false,
+            }
+        });
     }
 
     /// The store has answered an offer. Only that very one counts.
@@ -73,9 +96,7 @@ impl PartitionManager {
             Ok(stored) => {
                 if self.commit.kept(serial, now) {
                     self.window.kept(stored.done_until);
-                    if let Some(alone) = &mut self.alone {
-                        alone.written |= alone.next.is_some();
-                    }
+                    self.trial.kept();
                 }
             }
             Err(why) => {

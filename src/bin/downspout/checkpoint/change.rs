@@ -198,7 +198,7 @@ fn quoted(word: &str) -> String {
 
 /// Extras that say that nobody is at work on it.
 pub(super) fn closed(extras: Extras) -> Extras {
-    Extras { clean: true, ..extras }
+    Extras { clean: true, deaths: 0, idle: false, ..extras }
 }
 
 #[cfg(test)]

@@ -155,6 +155,7 @@ fn object(partition: &TopicPartition, loaded: &Loaded) -> Value {
             })).collect::<Vec<_>>(),
             "deaths": extras.deaths,
             "clean": extras.clean,
+            "idle": extras.idle,
             "intake": extras.intake,
         })),
     })
