@@ -22,6 +22,7 @@ pub mod spout;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod wire;
+pub mod zookeeper;
 
 pub use client::SimpleConsumer;
 pub use error::{Error, ErrorKind, Fault, Result, Retry};
