@@ -471,11 +471,14 @@ impl World {
         self.manager.on_committed(offer.serial, answer, self.now);
     }
 
-    /// Nothing that an offer calls done is unfinished.
+    /// Nothing that an offer calls done is unfinished. It tells of what leaders up to its epoch wrote.
     fn check_offer(&self, offer: &Offered) {
         for identity in self.log.iter().flatten() {
-            let runs = offer.extras.iter().flat_map(|extras| &extras.done);
-            let says = identity.0 < offer.offset || runs.clone().any(|run| run.contains(&identity.0));
+            let extras = offer.extras.as_ref();
+            let told =
+                extras.and_then(|extras| extras.leader_epoch).is_none_or(|epoch| identity.1 as i32 <= epoch);
+            let mut runs = extras.iter().flat_map(|extras| &extras.done);
+            let says = identity.0 < offer.offset || told && runs.any(|run| run.contains(&identity.0));
             assert!(!says || self.is_done(*identity), "{identity:?} is not done, and {offer:?} says so");
         }
     }

@@ -334,7 +334,7 @@ impl Window {
                     if entry.offsets.at(number) < offset && !entry.is_done(number) {
                         set(&mut entry.done, number);
                         entry.unfinished -= 1;
-                        if entry.cursor <= number {
+                        if entry.cursor <= number && !get(&entry.aside, number) {
                             entry.granted += 1;
                         }
                     }
@@ -497,6 +497,9 @@ impl Window {
         let mut counted = Sums::default();
         for entry in self.entries.values() {
             counted.add(entry.sums());
+            if entry.unfinished > 0 && entry.granted != entry.count_granted() {
+                return Err(format!("granted {}, counted {}", entry.granted, entry.count_granted()));
+            }
         }
         if counted != self.sums {
             return Err(format!("sums {:?}, counted {counted:?}", self.sums));
@@ -551,6 +554,14 @@ impl Entry {
         // Which of them are durable is not known one by one: this is never too few.
         let done = all_done.saturating_sub(first_open).min(finished.saturating_sub(self.durable));
         (self.granted.saturating_sub(finished) + done) as usize
+    }
+
+    /// Those done in this life, those aside, and those looked at for granting.
+    fn count_granted(&self) -> u32 {
+        let is_granted =
+            |number: &u32| !self.is_done(*number) && (*number < self.cursor || get(&self.aside, *number));
+        let running = (0..self.count).filter(is_granted).count() as u32;
+        running + self.count.saturating_sub(self.restored).saturating_sub(self.unfinished)
     }
 
     fn is_done(&self, number: u32) -> bool {
@@ -627,15 +638,12 @@ impl Entry {
             lot.cut(kept);
         }
         for number in kept..self.count {
-            let was_open = !self.is_done(number);
-            self.unfinished -= u32::from(was_open);
-            if number < self.cursor || get(&self.aside, number) {
-                self.granted = self.granted.saturating_sub(1);
-            }
+            self.unfinished -= u32::from(!self.is_done(number));
         }
         self.count = kept;
         self.restored = self.restored.min(kept - self.unfinished);
         self.cursor = self.cursor.min(kept);
+        self.granted = self.count_granted();
         self.durable = self.durable.min(self.granted);
         self.offered = 0;
         self.let_go();

@@ -170,9 +170,12 @@ impl PartitionManager {
         if !positions.is_empty() {
             let lot = Lot::new(&self.place, batch, positions);
             let offsets = Offsets::of(&lot, contiguous);
-            let is_newer = self.restored_epoch.zip(epoch).is_some_and(|(restored, epoch)| epoch > restored);
-            let restored: &[Range<i64>] = if is_newer { &[] } else { &self.restored };
-            let is_done = |offset| runs_hold(restored, offset);
+            if self.restored_epoch.zip(epoch).is_some_and(|(restored, epoch)| epoch > restored) {
+                // All from here on is by later leaders: what was known lay above the end of their log.
+                self.restored.clear();
+                self.prior.clear();
+            }
+            let is_done = |offset| runs_hold(&self.restored, offset);
             let (first, last) = (offsets.first, lot.offset(lot.len() - 1));
             self.window.take_in(Arc::clone(&lot), offsets, reached, is_done);
             self.take_prior(first..=last, &lot, now);
