@@ -205,6 +205,7 @@ fn short_retention(name: &str) {
     };
     let options = Options::default()
         .set("offsets.retention.minutes", "1")
+        .set("offsets.topic.retention.minutes", "1") // its name in 0.8.2
         .set("offsets.retention.check.interval.ms", "1000")
         .set("offset.metadata.max.bytes", "500");
     let kafka = Kafka::start(release, &prepared, options).unwrap();

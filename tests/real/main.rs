@@ -25,6 +25,7 @@ mod reads;
 mod record;
 mod simple_consumer;
 mod simple_reads;
+mod spout;
 mod spout_lives;
 mod stage;
 mod transactions;

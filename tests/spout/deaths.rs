@@ -179,7 +179,7 @@ async fn records_that_run_alone_may_fail_and_all_are_done_in_the_end_each_key_in
         let brokers = brokers();
         append_keyed(&brokers, 0, 300, 50, |offset| Some((offset % 9).to_string()));
         let kept = after_deaths(&brokers, &[0], 5).await;
-        let mut spout = builder(&brokers, &kept).await.order(order.clone()).build().await.unwrap();
+        let mut spout = builder(&brokers, &kept).await.order(order).build().await.unwrap();
         let mut done = BTreeSet::new();
         while done.len() < 300 {
             let delivery = next(&mut spout).await;

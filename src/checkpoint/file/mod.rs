@@ -19,8 +19,8 @@ use crate::net::BoxFuture;
 ///
 /// A document is replaced, never written over: its new text goes to a file beside it and to the disk
 /// before that takes its name. So whoever reads it, and whatever is killed or loses power, finds the old
-/// one or the new one, whole. The directory goes to the disk once for each set and topic; what a commit
-/// has answered is there after a loss of power too.
+/// one or the new one, whole. A large set goes to the disk with one sync of its file system (Linux), and
+/// each directory once for each set; what a commit has answered is there after a loss of power too.
 ///
 /// A lock file, `<dir>/<id>/.lock`, keeps others out while an owner is alive, and says who that is. It
 /// stays when the owner has gone; the lock does not. On file systems without locks (some network ones)

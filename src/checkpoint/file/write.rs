@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 /// A file, and what shall be in it.
 #[derive(Debug)]
@@ -13,9 +12,8 @@ pub(super) struct Replacement {
     pub(super) text: String,
 }
 
-/// Threads that wait for the disk at a time: file systems bring what several wait for to the disk at
-/// once.
-const THREADS: usize = 8;
+/// So many texts are brought to the disk one by one; more of them by one sync of the file system.
+const ONE_BY_ONE: usize = 8;
 
 /// Replaces these files; an outcome for each, in this order.
 ///
@@ -35,38 +33,52 @@ pub(super) fn replace(files: &[Replacement]) -> Vec<io::Result<()>> {
         }
     }
     for directory in directories {
-        let Err(why) = sync(directory) else { continue };
-        for (file, outcome) in files.iter().zip(&mut outcomes) {
-            if outcome.is_ok() && file.path.parent() == Some(directory) {
-                *outcome = Err(io::Error::new(why.kind(), why.to_string()));
-            }
+        if let Err(why) = sync(directory) {
+            let inside = |file: &Replacement| file.path.parent() == Some(directory);
+            fail(files.iter().zip(&mut outcomes).filter(|(file, _)| inside(file)), &why);
         }
     }
     outcomes
 }
 
-/// Writes the new texts beside the files.
-fn prepare(files: &[Replacement]) -> Vec<io::Result<()>> {
-    let prepare = |files: &[Replacement]| files.iter().map(prepare_one).collect::<Vec<_>>();
-    let share = files.len().div_ceil(THREADS);
-    if share <= 1 {
-        return prepare(files);
+fn fail<'a>(outcomes: impl Iterator<Item = (&'a Replacement, &'a mut io::Result<()>)>, why: &io::Error) {
+    for (_, outcome) in outcomes.filter(|(_, outcome)| outcome.is_ok()) {
+        *outcome = Err(io::Error::new(why.kind(), why.to_string()));
     }
-    thread::scope(|scope| {
-        let start = |share| (share, thread::Builder::new().spawn_scoped(scope, move || prepare(share)).ok());
-        let threads: Vec<_> = files.chunks(share).map(start).collect();
-        let end = |(share, thread): (_, Option<thread::ScopedJoinHandle<'_, _>>)| {
-            // Where no thread is to be had, this one does it.
-            thread.and_then(|thread| thread.join().ok()).unwrap_or_else(|| prepare(share))
-        };
-        threads.into_iter().flat_map(end).collect()
-    })
 }
 
-fn prepare_one(file: &Replacement) -> io::Result<()> {
+/// Writes the new texts beside the files, and brings them to the disk.
+fn prepare(files: &[Replacement]) -> Vec<io::Result<()>> {
+    let at_once = files.len() > ONE_BY_ONE && CAN_SYNC_ALL;
+    let mut outcomes: Vec<io::Result<()>> = files.iter().map(|file| prepare_one(file, !at_once)).collect();
+    if at_once {
+        // Each directory: one may lie on another file system. The second sync of one finds little to do.
+        let directories: BTreeSet<&Path> = files.iter().map(|file| parent(&file.path)).collect();
+        if let Some(why) = directories.into_iter().find_map(|directory| sync_all(directory).err()) {
+            fail(files.iter().zip(&mut outcomes), &why);
+        }
+    }
+    outcomes
+}
+
+fn prepare_one(file: &Replacement, sync: bool) -> io::Result<()> {
     let mut temporary = File::create(temporary(&file.path))?;
     temporary.write_all(file.text.as_bytes())?;
-    temporary.sync_data()
+    if sync { temporary.sync_data() } else { Ok(()) }
+}
+
+const CAN_SYNC_ALL: bool = cfg!(target_os = "linux");
+
+/// Brings all that was written to the file system with this directory to the disk: one wait, where a
+/// thousand files would be a thousand.
+#[cfg(target_os = "linux")]
+fn sync_all(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(directory)?)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_all(_: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Beside the file, so that a rename suffices; one for each process, as an editor may be forced upon

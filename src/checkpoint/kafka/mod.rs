@@ -23,7 +23,7 @@ use crate::net::BoxFuture;
 /// says otherwise; none on 0.8.1).
 ///
 /// Kafka cannot keep a second owner out. What is there is read before the first commit of a partition,
-/// every 30 s from then on, and when a commit is refused: one that another owner has written since is
+/// every 10 s from then on, and when a commit is refused: one that another owner has written since is
 /// left alone, and is an error.
 ///
 /// Kafka forgets positions that were not committed for long (`offsets.retention.minutes`: 7 days, one day

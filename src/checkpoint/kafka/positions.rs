@@ -11,7 +11,7 @@ use crate::client::{GroupOffset, TopicPartition};
 use super::note;
 
 /// Between looks at what is there.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Unchanged positions are committed again so often.
 const RENEW_EVERY: Duration = Duration::from_secs(3600);
 /// A broker that forgets faster than this is not kept up with.

@@ -20,7 +20,11 @@ pub(super) async fn ready(cluster: &Cluster, settings: &DeadLetters) -> Result<(
     match cluster.partitions(topic).await {
         Err(why) if matches!(why.kind(), ErrorKind::UnknownTopic { .. }) => {
             if !settings.create {
-                return Err(missing(topic, &why));
+                tracing::error!(
+                    topic,
+                    "the topic for dead letters does not exist: create it, or have it created (DeadLetters::create, --dead-letter-create)"
+                );
+                return Err(why.with_topic(topic));
             }
             create(cluster, topic).await?;
         }
@@ -30,17 +34,6 @@ pub(super) async fn ready(cluster: &Cluster, settings: &DeadLetters) -> Result<(
     let leader = cluster.consumer(cluster.leader(topic, 0).await?.id)?;
     check_form(&leader, topic, settings.form).await?;
     check_writable(&leader, topic).await
-}
-
-fn missing(topic: &str, why: &Error) -> Error {
-    let near = match why.kind() {
-        ErrorKind::UnknownTopic { near } if !near.is_empty() => {
-            format!(" (did you mean {}?)", near.join(", "))
-        }
-        _ => String::new(),
-    };
-    let how = "create it, or have it created (create = true)";
-    Error::config(format!("there is no dead-letter topic of this name{near}: {how}")).with_topic(topic)
 }
 
 /// Has a broker create the topic the one way that all releases have: by asking for it where

@@ -21,7 +21,7 @@ use crate::harness::{Driver, Kafka, Mode, Options, Prepared, Release, Result, Se
 use crate::stage::left_out;
 
 /// The settings of §11 of the notes on real brokers: a dead broker is found out in two seconds.
-fn three_brokers(release: &Release) -> Options {
+pub(crate) fn three_brokers(release: &Release) -> Options {
     let heap = if release.mode() == Mode::KRaft { "96m" } else { "64m" };
     Options { brokers: 3, session_timeout: Duration::from_secs(2), heap, ..Options::default() }
         .set("offsets.topic.replication.factor", "3")
@@ -37,13 +37,13 @@ fn three_brokers(release: &Release) -> Options {
 }
 
 /// `None`, and said so, where the release can't be had here.
-fn start(release: &'static Release, options: Options) -> Option<Kafka> {
+pub(crate) fn start(release: &'static Release, options: Options) -> Option<Kafka> {
     let prepared = Prepared::of(release).map_err(|why| left_out(release, &why)).ok()?;
     Some(Kafka::start(release, &prepared, options).unwrap_or_else(|why| panic!("{release}: {why}")))
 }
 
 /// Returns when each partition has all its replicas in sync again.
-fn wait_in_sync(admin: &mut Driver, topic: &str, partitions: i32, replicas: usize) -> Result<()> {
+pub(crate) fn wait_in_sync(admin: &mut Driver, topic: &str, partitions: i32, replicas: usize) -> Result<()> {
     let mut last = Vec::new();
     wait_for(&format!("{replicas} replicas in sync of {topic}"), Duration::from_secs(90), || {
         last.clear();
