@@ -25,6 +25,8 @@ async fn pc8_11_the_classic_picture_after_a_restart_only_what_was_unfinished_com
     let again = take(&mut spout, 7).await;
     assert_eq!(offsets(&again), [21, 22, 23, 31, 32, 33, 34]);
     assert!(is_quiet(&mut spout, Duration::from_secs(60)).await);
+    let metrics = spout.handle().metrics();
+    assert_eq!(metrics.partitions[&TopicPartition::new("t", 0)].duplicates, 7);
     for delivery in again {
         delivery.ack();
     }

@@ -62,7 +62,8 @@ pub struct PartitionMetrics {
     pub dropped: u64,
     /// Acks, failures and drops that came too late, or from an earlier assignment.
     pub stale: u64,
-    /// Records known to have been handed out again after they had been done once.
+    /// Records that came in again though they had been taken in before, and were not known as done: in an
+    /// earlier life, as far as its last checkpoint tells, or before a rewind.
     pub duplicates: u64,
     /// Checkpoints whose extras could not be used.
     pub discarded_extras: u64,

@@ -54,7 +54,7 @@ const ROWS: &[Row] = &[
     ("downspout_released_total", Counter, "Records handed back.", |p| count(p.released)),
     ("downspout_dropped_total", Counter, "Records dropped without an answer.", |p| count(p.dropped)),
     ("downspout_stale_answers_total", Counter, "Answers that came too late, or from an earlier assignment.", |p| count(p.stale)),
-    ("downspout_duplicates_total", Counter, "Records handed out again after they had been done.", |p| count(p.duplicates)),
+    ("downspout_duplicates_total", Counter, "Records that came in again: taken in before by an earlier life, or before a rewind.", |p| count(p.duplicates)),
     ("downspout_discarded_extras_total", Counter, "Checkpoints whose extras could not be used.", |p| count(p.discarded_extras)),
     ("downspout_oldest_unfinished_offset", Gauge, "Offset of the record that is unfinished for longest.", |p| offset(p.oldest_unfinished.map(|(at, _)| at))),
     ("downspout_oldest_unfinished_age_seconds", Gauge, "For how long it is unfinished.", |p| seconds(p.oldest_unfinished.map(|(_, age)| age))),

@@ -121,7 +121,9 @@ impl PartitionManager {
         }
         // All from here on comes again; how often this one failed is kept.
         let unfinished = node.unfinished(offset);
+        let known = self.known_until.max(self.window.intake());
         self.void_from(offset);
+        self.known_until = known;
         self.prior.insert(offset, unfinished);
         self.effects.push(Effect::Seek(offset));
     }
@@ -265,18 +267,26 @@ impl PartitionManager {
         let mut oldest: Option<(i64, u64)> = None;
         {
             let timeout = self.settings.ack_timeout.map(millis);
+            // Whether those that were handed out later are to be looked at as well.
             let mut see = |lot: &Arc<Lot>, number: u32, offset: i64| {
-                let Some(at) = lot.handed_at(number) else { return };
+                let Some(at) = lot.handed_at(number) else { return false };
                 let age = now.saturating_sub(at.into());
                 if timeout.is_some_and(|timeout| age >= timeout) {
                     expired.push((Arc::clone(lot), number));
-                } else if oldest.is_none_or(|(_, most)| age > most) {
+                    return true;
+                }
+                if oldest.is_none_or(|(_, most)| age > most) {
                     oldest = Some((offset, age));
                 }
+                false
             };
-            for (lot, open) in self.window.running() {
+            // In their order, unless some wait for others of their key.
+            let by_key = self.keys.is_some();
+            'window: for (lot, open) in self.window.running() {
                 for (number, offset) in open {
-                    see(lot, number, offset);
+                    if !see(lot, number, offset) && !by_key {
+                        break 'window;
+                    }
                 }
             }
             for (offset, node) in self.parked.iter() {

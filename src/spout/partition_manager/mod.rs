@@ -55,6 +55,8 @@ pub(super) struct PartitionManager {
     retry: Retry,
     /// Done beyond the position that was loaded, as far as intake has not passed it.
     restored: Vec<Range<i64>>,
+    /// Records below were handed out before, in an earlier life or before a rewind, as far as is known.
+    known_until: i64,
     /// What is known of records from before, until they come in.
     prior: BTreeMap<i64, Unfinished>,
     /// Records that were tried in an earlier life and do not stand in line for their keys yet.
@@ -117,6 +119,7 @@ impl PartitionManager {
             keys,
             prior: extras.unfinished.iter().map(|one| (one.offset, *one)).collect(),
             restored: extras.done,
+            known_until: extras.intake.unwrap_or(offset),
             leader_epoch: extras.leader_epoch,
             restored_epoch: extras.leader_epoch,
             unlined: BTreeMap::new(),
@@ -177,7 +180,11 @@ impl PartitionManager {
             }
             let is_done = |offset| runs_hold(&self.restored, offset);
             let (first, last) = (offsets.first, lot.offset(lot.len() - 1));
-            self.window.take_in(Arc::clone(&lot), offsets, reached, is_done);
+            let restored = self.window.take_in(Arc::clone(&lot), offsets, reached, is_done);
+            if first < self.known_until {
+                let known = (0..lot.len()).filter(|number| lot.offset(*number) < self.known_until).count();
+                self.counters.duplicates += (known as u64).saturating_sub(restored.into());
+            }
             self.take_prior(first..=last, &lot, now);
         }
         self.window.pass_to(reached);
@@ -263,6 +270,7 @@ impl PartitionManager {
             }
         }
         self.window.void_from(offset);
+        self.known_until = self.known_until.min(offset);
         self.release_never_out(voided);
         self.prior.split_off(&offset);
         self.unlined.split_off(&offset);
