@@ -9,18 +9,25 @@ use std::sync::Arc;
 use super::settings::AssignmentOrder;
 use crate::client::TopicPartition;
 
-/// Static assignment: of all partitions, those of task `task_index` of `total_tasks`, by position.
+/// Which partitions there are, and which of them are this spout's.
 #[derive(Debug)]
 #[doc(alias = "ZkCoordinator")]
 #[doc(alias = "StaticCoordinator")]
 #[doc(alias = "PartitionCoordinator")]
 pub(crate) struct Assignment {
-    task_index: usize,
-    total_tasks: usize,
-    order: AssignmentOrder,
+    rule: Rule,
     topics: BTreeMap<Arc<str>, Sightings>,
     mine: BTreeSet<TopicPartition>,
     said_idle: bool,
+}
+
+/// Whose they are.
+#[derive(Debug)]
+enum Rule {
+    /// Static: of all partitions, those of task `task_index` of `total_tasks`, by position.
+    Static { task_index: usize, total_tasks: usize, order: AssignmentOrder },
+    /// As they were dealt.
+    Dealt(BTreeSet<TopicPartition>),
 }
 
 /// What an update changed, both in order.
@@ -49,14 +56,16 @@ impl Sightings {
 impl Assignment {
     /// Nothing yet. `task_index` is less than `total_tasks`, as the settings' check has it.
     pub(crate) fn new(task_index: usize, total_tasks: usize, order: AssignmentOrder) -> Self {
-        Assignment {
-            task_index,
-            total_tasks: total_tasks.max(1),
-            order,
-            topics: BTreeMap::new(),
-            mine: BTreeSet::new(),
-            said_idle: false,
-        }
+        Assignment::by(Rule::Static { task_index, total_tasks: total_tasks.max(1), order })
+    }
+
+    /// Nothing yet, and then what [`dealt`](Self::dealt) says.
+    pub(crate) fn by_deals() -> Self {
+        Assignment::by(Rule::Dealt(BTreeSet::new()))
+    }
+
+    fn by(rule: Rule) -> Self {
+        Assignment { rule, topics: BTreeMap::new(), mine: BTreeSet::new(), said_idle: false }
     }
 
     /// Takes in which topics there are, with how many partitions. A topic, or a partition, goes when it
@@ -72,14 +81,35 @@ impl Assignment {
             }
         }
         self.topics.retain(|_, sightings| sightings.partitions() > 0);
+        let change = self.change();
+        self.say_if_idle();
+        change
+    }
+
+    /// Takes in what was dealt to this spout.
+    pub(crate) fn dealt(&mut self, share: BTreeSet<TopicPartition>) -> Change {
+        self.rule = Rule::Dealt(share);
+        self.change()
+    }
+
+    fn change(&mut self) -> Change {
         let mine = self.calculate();
         let change = Change {
             added: mine.difference(&self.mine).cloned().collect(),
             removed: self.mine.difference(&mine).cloned().collect(),
         };
         self.mine = mine;
-        self.say_if_idle();
         change
+    }
+
+    /// All partitions that there are.
+    pub(crate) fn all(&self) -> BTreeSet<TopicPartition> {
+        let of = |(topic, sightings): (&Arc<str>, &Sightings)| {
+            let topic = Arc::clone(topic);
+            let count = i32::try_from(sightings.partitions()).unwrap_or(i32::MAX);
+            (0..count).map(move |number| TopicPartition::new(Arc::clone(&topic), number))
+        };
+        self.topics.iter().flat_map(of).collect()
     }
 
     /// How many partitions a topic has, as far as it is known.
@@ -94,18 +124,22 @@ impl Assignment {
 
     /// storm-kafka's `calculatePartitionsForTask`.
     fn calculate(&self) -> BTreeSet<TopicPartition> {
+        let (task_index, total_tasks, order) = match &self.rule {
+            Rule::Static { task_index, total_tasks, order } => (*task_index, *total_tasks, *order),
+            Rule::Dealt(share) => return share.clone(),
+        };
         let mut mine = BTreeSet::new();
         let mut line = 0;
         for (topic, sightings) in &self.topics {
             let partitions = sightings.partitions();
             // Position of the topic's partition 0 among those that are dealt out in turns.
-            let first = match self.order {
-                AssignmentOrder::ByTopic => crc32c::crc32c(topic.as_bytes()) as usize % self.total_tasks,
+            let first = match order {
+                AssignmentOrder::ByTopic => crc32c::crc32c(topic.as_bytes()) as usize % total_tasks,
                 AssignmentOrder::Concatenated => line,
             };
             line += partitions;
-            let skip = (self.task_index + self.total_tasks - first % self.total_tasks) % self.total_tasks;
-            let own = (skip..partitions).step_by(self.total_tasks);
+            let skip = (task_index + total_tasks - first % total_tasks) % total_tasks;
+            let own = (skip..partitions).step_by(total_tasks);
             mine.extend(own.filter_map(|number| {
                 Some(TopicPartition { topic: Arc::clone(topic), partition: i32::try_from(number).ok()? })
             }));
@@ -114,12 +148,13 @@ impl Assignment {
     }
 
     fn say_if_idle(&mut self) {
+        let Rule::Static { task_index, total_tasks, .. } = self.rule else { return };
         let is_idle = self.mine.is_empty() && !self.topics.is_empty();
         if is_idle && !self.said_idle {
             let partitions: usize = self.topics.values().map(Sightings::partitions).sum();
             tracing::warn!(
-                task = self.task_index,
-                tasks = self.total_tasks,
+                task = task_index,
+                tasks = total_tasks,
                 partitions,
                 "this task has no partition to read: there are fewer than tasks, or they fall to others"
             );

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver;
+use super::membership::Membership;
 use super::settings::{Limits, OnExhausted, OnPoison, Order, RetryMode, SpoutSettings};
 use super::spout::Spout;
 use crate::checkpoint::CheckpointStore;
@@ -77,6 +78,7 @@ pub struct SpoutBuilder {
     pub(super) patterns: Vec<TopicPattern>,
     pub(super) id: Option<String>,
     pub(super) store: Option<Arc<dyn CheckpointStore>>,
+    pub(super) membership: Option<Membership>,
     pub(super) settings: SpoutSettings,
 }
 
@@ -88,6 +90,7 @@ impl SpoutBuilder {
             patterns: Vec::new(),
             id: None,
             store: None,
+            membership: None,
             settings: SpoutSettings::default(),
         }
     }
@@ -120,6 +123,12 @@ impl SpoutBuilder {
     /// Where positions are kept.
     pub fn checkpoints(mut self, store: impl CheckpointStore + 'static) -> Self {
         self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Shares the partitions among all processes that run this spout, instead of by [`task`](Self::task).
+    pub fn members(mut self, membership: Membership) -> Self {
+        self.membership = Some(membership);
         self
     }
 
@@ -193,6 +202,11 @@ impl SpoutBuilder {
     /// store or the cluster says.
     pub async fn build(self) -> Result<Spout> {
         self.settings.check()?;
+        if self.membership.is_some() && self.settings.total_tasks != 1 {
+            return Err(Error::config(
+                "partitions are either those of a task (.task(…)) or shared among members (.members(…)), not both",
+            ));
+        }
         if self.topics.is_empty() && self.patterns.is_empty() {
             return Err(Error::config("a spout needs a topic to read: .topic(…) or .topics_matching(…)"));
         }

@@ -11,6 +11,7 @@ mod driver;
 mod handle;
 mod keys;
 mod lot;
+mod membership;
 mod metrics;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -32,6 +33,7 @@ pub use builder::{Brokers, SpoutBuilder, TopicPattern};
 pub use dead_letter::{DeadLetter, DeadLetters, Form, Oversize};
 pub use delivery::{Delivery, DeliveryBatch, DeliveryId};
 pub use handle::{CloseReport, CommitReport, ParkedRecord, SpoutHandle};
+pub use membership::Membership;
 #[cfg(feature = "metrics")]
 pub use metrics::publish;
 pub use metrics::{Health, PartitionMetrics, Sample, SampleKind, SpoutMetrics};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::operations::Done;
 use super::{Driver, Env, Part, in_millis, not_ours};
@@ -12,7 +13,7 @@ use crate::client::{OffsetSpec, StartOffset, TopicMetadata, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spout::assignment::Change;
 use crate::spout::lot::Place;
-use crate::spout::parked::Millis;
+use crate::spout::membership::Share;
 use crate::spout::partition_manager::{PartitionManager, Start};
 use crate::spout::settings::OnExhausted;
 
@@ -32,7 +33,13 @@ pub(super) type Resolved = (Start, Discarded);
 type Discarded = Option<String>;
 
 /// When what failed is tried again.
-const AGAIN: Millis = 5_000;
+const AGAIN: Duration = Duration::from_secs(5);
+/// When a partition is asked for again that another member still has.
+const HAND_OVER: Duration = Duration::from_millis(300);
+
+fn is_locked(why: &Error) -> bool {
+    matches!(why.kind(), ErrorKind::Checkpoint(Problem::Locked { .. }))
+}
 
 impl Driver {
     /// What a spout begins with; an error is one for the builder.
@@ -78,6 +85,24 @@ impl Driver {
             }
         };
         let change = self.assign(seen);
+        self.apply(change);
+    }
+
+    /// Takes in what this member of a group has.
+    pub(super) fn take_share(&mut self, share: Share) {
+        if self.out_of_group != share.out
+            && let Some(why) = &share.out
+        {
+            tracing::warn!(%why, "out of the group: nothing is handed out");
+        }
+        self.out_of_group = share.out;
+        let change = self.assignment.dealt(share.partitions);
+        self.apply(change);
+        self.let_go_of_lost();
+        self.publish();
+    }
+
+    fn apply(&mut self, change: Change) {
         for partition in change.removed {
             tracing::warn!(topic = %partition.topic, partition = partition.partition, "the partition is gone");
             self.regained.remove(&partition);
@@ -100,7 +125,11 @@ impl Driver {
                 counts.entry(topic).or_insert(known);
             }
         }
-        self.assignment.update(&counts)
+        let change = self.assignment.update(&counts);
+        if let Some(member) = &self.member {
+            member.tell(self.assignment.all());
+        }
+        change
     }
 
     /// Partitions that came back while they were being let go, and are gone by now.
@@ -122,7 +151,7 @@ impl Driver {
     }
 
     pub(super) fn take_resolved(&mut self, resolved: Vec<(TopicPartition, Result<Resolved>)>) {
-        let mut again = Vec::new();
+        let (mut again, mut delay) = (Vec::new(), AGAIN);
         for (partition, resolved) in resolved {
             if !self.assignment.owns(&partition) {
                 // Lost again before it was begun.
@@ -130,6 +159,11 @@ impl Driver {
             }
             match resolved {
                 Ok((start, discarded)) => self.adopt(&partition, start, discarded),
+                Err(why) if self.member.is_some() && is_locked(&why) => {
+                    tracing::info!(topic = %partition.topic, partition = partition.partition, %why, "its last owner still has it");
+                    delay = HAND_OVER;
+                    again.push(partition);
+                }
                 Err(why) => {
                     tracing::error!(topic = %partition.topic, partition = partition.partition, error = %why, "the partition cannot be begun; it is tried again");
                     again.push(partition);
@@ -137,15 +171,20 @@ impl Driver {
             }
         }
         if !again.is_empty() {
-            let env = Arc::clone(&self.env);
-            self.operations.spawn(async move {
-                tokio::time::sleep(std::time::Duration::from_millis(AGAIN)).await;
-                let resolved = resolve(&env, &again).await;
-                Done::Resolved(again.into_iter().zip(resolved).collect())
-            });
+            self.resolve_again(again, delay);
         }
         // Read only once the store has the claim.
         self.commit(false);
+    }
+
+    /// Tries once more to begin these, after a while.
+    pub(super) fn resolve_again(&mut self, again: Vec<TopicPartition>, delay: Duration) {
+        let env = Arc::clone(&self.env);
+        self.operations.spawn(async move {
+            tokio::time::sleep(delay).await;
+            let resolved = resolve(&env, &again).await;
+            Done::Resolved(again.into_iter().zip(resolved).collect())
+        });
     }
 
     /// Takes a partition, at its start; nothing is read before the store has answered.
@@ -237,7 +276,7 @@ impl Driver {
         });
     }
 
-    fn remove(&mut self, partition: &TopicPartition) {
+    pub(super) fn remove(&mut self, partition: &TopicPartition) {
         let Some(part) = self.parts.remove(partition) else { return };
         if let Some(due) = part.due {
             self.due.remove(&(due, partition.clone()));

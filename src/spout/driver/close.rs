@@ -115,9 +115,13 @@ impl Driver {
         }
         let checkpoints = Arc::clone(&self.env.checkpoints);
         let replies = closing.replies;
+        let member = self.member.take();
         // The lock goes before anybody is told that it is over.
         tokio::spawn(async move {
             checkpoints.close().await;
+            if let Some(member) = member {
+                member.leave().await;
+            }
             for reply in replies {
                 let _ = reply.send(Ok(report.clone()));
             }

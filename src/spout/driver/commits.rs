@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::operations::Done;
 use super::{Driver, Env, in_millis};
-use crate::checkpoint::{Checkpoint, Extras, Offer, Stored};
+use crate::checkpoint::{Checkpoint, Extras, Offer, Problem, Stored};
 use crate::client::TopicPartition;
 use crate::client::cluster::TopicState;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +19,9 @@ use crate::spout::lot::AssignmentId;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a store is asked although nothing has changed, so that positions don't expire there.
 const IDLE: u64 = 30_000;
+
+/// A partition that another member has taken is asked for again after that time, if it is dealt to this one.
+const FENCED: Duration = Duration::from_secs(1);
 
 /// An offer, and what it was made from.
 pub(super) struct Dressed {
@@ -49,6 +52,10 @@ pub(super) async fn commit(env: Arc<Env>, dressed: Vec<Dressed>) -> Committed {
         (one.offer.partition, one.assignment, one.serial, answer)
     });
     Committed(answered.collect())
+}
+
+fn is_fenced(why: &Error) -> bool {
+    matches!(why.kind(), ErrorKind::Checkpoint(Problem::Foreign { .. } | Problem::Changed { .. }))
 }
 
 impl Driver {
@@ -139,6 +146,10 @@ impl Driver {
             if part.manager.place.assignment != assignment {
                 continue;
             }
+            if self.member.is_some() && answer.as_ref().is_err_and(is_fenced) {
+                self.fence(&partition, answer.err());
+                continue;
+            }
             let kept = answer.is_ok();
             part.manager.on_committed(serial, answer, now);
             if kept {
@@ -153,6 +164,20 @@ impl Driver {
         } else {
             self.report_waiting();
         }
+    }
+
+    /// Another member has the partition by now: whatever of it is out counts no more here.
+    fn fence(&mut self, partition: &TopicPartition, why: Option<Error>) {
+        tracing::warn!(topic = %partition.topic, partition = partition.partition, why = why.map(tracing::field::display), "the partition was taken by another member: what is out of it comes again there");
+        self.remove(partition);
+        if self.assignment.owns(partition) {
+            self.resolve_again(vec![partition.clone()], FENCED);
+        }
+        let (env, partition) = (Arc::clone(&self.env), partition.clone());
+        self.operations.spawn(async move {
+            env.checkpoints.release(&[partition]).await;
+            Done::Released
+        });
     }
 
     fn report_waiting(&mut self) {

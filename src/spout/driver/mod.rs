@@ -37,6 +37,7 @@ use super::dead_letter::DeadLetterWriter;
 use super::handle::{Command, CommitReport, ParkedRecord, Shared};
 use super::keys::KeyLocks;
 use super::lot::{AssignmentId, Grant, Lot, Mailbox, Message};
+use super::membership::{Member, Share};
 use super::metrics::{Health, SpoutMetrics};
 use super::parked::{Millis, State};
 use super::partition_manager::{Effect, PartitionManager};
@@ -70,6 +71,10 @@ pub(super) struct Driver {
     commands: mpsc::UnboundedReceiver<Command>,
     operations: JoinSet<Done>,
     assignment: Assignment,
+    /// What it is in its group, if partitions are shared.
+    member: Option<Member>,
+    /// Why nothing is ours now.
+    out_of_group: Option<String>,
     parts: BTreeMap<TopicPartition, Part>,
     /// Ours again, while they are still being let go.
     regained: BTreeSet<TopicPartition>,
@@ -139,6 +144,7 @@ enum Turn {
     Answers,
     Item(Result<Option<(Arc<Slot>, Item)>>),
     Done(std::result::Result<Done, tokio::task::JoinError>),
+    Share(Share),
     Timer,
     /// The spout was dropped.
     Abandoned,
@@ -185,6 +191,7 @@ impl Driver {
             }
             Turn::Done(Ok(done)) => self.take_done(done),
             Turn::Done(Err(why)) => tracing::error!(%why, "an operation of the spout broke off"),
+            Turn::Share(share) => self.take_share(share),
             Turn::Timer => self.ring(),
         }
         self.take_answers();
@@ -200,12 +207,18 @@ impl Driver {
             return Turn::Answers;
         }
         let closing = self.closing.is_some();
-        let Driver { commands, mailbox, feed, operations, handouts, .. } = self;
+        let Driver { commands, mailbox, feed, operations, handouts, member, .. } = self;
         let reads = feed.inbox.open.load(Ordering::Acquire) > 0;
         let mut item = pin!(async {
             match reads {
                 true => feed.next().await,
                 false => pending().await,
+            }
+        });
+        let mut share = pin!(async {
+            match member {
+                Some(member) if !closing => member.changed().await,
+                _ => pending().await,
             }
         });
         let mut answers = pin!(mailbox.woken());
@@ -225,6 +238,9 @@ impl Driver {
             }
             if let Poll::Ready(Some(done)) = operations.poll_join_next(context) {
                 return Poll::Ready(Turn::Done(done));
+            }
+            if let Poll::Ready(share) = share.as_mut().poll(context) {
+                return Poll::Ready(Turn::Share(share));
             }
             if timer.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Turn::Timer);
@@ -521,6 +537,9 @@ impl Driver {
             health.why = Some("it is closing, or closed".to_owned());
         } else if !self.is_active() {
             health.why = Some("it is deactivated".to_owned());
+        } else if let Some(why) = &self.out_of_group {
+            health.ready = false;
+            health.why = Some(why.clone());
         }
         for (partition, part) in &self.parts {
             let mut of = part.manager.metrics(now);

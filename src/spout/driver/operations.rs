@@ -18,6 +18,7 @@ pub(super) enum Done {
     Seen(Result<Seen>),
     Resolved(Vec<(TopicPartition, Result<Resolved>)>),
     Committed(Committed),
+    Released,
     Refetched {
         partition: TopicPartition,
         assignment: AssignmentId,
@@ -155,6 +156,7 @@ impl Driver {
             Done::Seen(seen) => self.take_seen(seen),
             Done::Resolved(resolved) => self.take_resolved(resolved),
             Done::Committed(committed) => self.take_committed(committed),
+            Done::Released => {}
             Done::Refetched { partition, assignment, offsets, result } => {
                 let Some(part) = self.parts.get_mut(&partition) else { return };
                 if part.manager.place.assignment != assignment {

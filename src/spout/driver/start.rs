@@ -15,6 +15,7 @@ use crate::spout::assignment::Assignment;
 use crate::spout::builder::{From, SpoutBuilder};
 use crate::spout::dead_letter::DeadLetterWriter;
 use crate::spout::handle::{Shared, SpoutHandle};
+use crate::spout::membership::Member;
 use crate::spout::parked::Millis;
 use crate::spout::settings::{OnExhausted, OnPoison, SpoutSettings};
 use crate::spout::spout::Spout;
@@ -24,7 +25,7 @@ const SECOND_LOOK: Millis = 3_000;
 
 /// Starts a spout: everything that can be wrong at the start is found here.
 pub(in crate::spout) async fn start(builder: SpoutBuilder, id: String) -> Result<Spout> {
-    let SpoutBuilder { brokers, topics, patterns, store, settings, .. } = builder;
+    let SpoutBuilder { brokers, topics, patterns, store, membership, settings, .. } = builder;
     let Some(store) = store else {
         return Err(Error::config(
             "a spout needs a place for its positions: .checkpoints(…); MemoryCheckpoints keeps them as long as the process lives",
@@ -59,14 +60,15 @@ pub(in crate::spout) async fn start(builder: SpoutBuilder, id: String) -> Result
         dead_letters,
         settings: Arc::new(settings),
     };
-    let started = begin(env).await;
+    let member = membership.map(|membership| Member::join(&membership, &id, &env.owner));
+    let started = begin(env, member).await;
     if started.is_err() {
         checkpoints.close().await;
     }
     started
 }
 
-async fn begin(env: Env) -> Result<Spout> {
+async fn begin(env: Env, member: Option<Member>) -> Result<Spout> {
     let settings = Arc::clone(&env.settings);
     let shared: Arc<Shared> = Arc::default();
     let (handouts, receiver) = mpsc::unbounded_channel();
@@ -75,7 +77,12 @@ async fn begin(env: Env) -> Result<Spout> {
     options.check(env.cluster.shared().settings.client.request_timeout)?;
     let feed = Reader::new(env.cluster.fetcher(), Arc::new(Inbox::default()), options);
     let mut driver = Driver {
-        assignment: Assignment::new(settings.task_index, settings.total_tasks, settings.assignment),
+        assignment: match &member {
+            Some(_) => Assignment::by_deals(),
+            None => Assignment::new(settings.task_index, settings.total_tasks, settings.assignment),
+        },
+        member,
+        out_of_group: None,
         env: Arc::new(env),
         shared: Arc::clone(&shared),
         mailbox: Arc::default(),

@@ -1,0 +1,104 @@
+//! A deal as it is kept in ZooKeeper.
+//!
+//! ```json
+//! {"v":1,"members":[["m-9f3c-1","billing-1","9f3c"]],"partitions":{"clicks":[0,0,null,0]}}
+//! ```
+//!
+//! Each partition has the place of its owner among the members.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::deal::{Deal, Identity};
+use crate::client::TopicPartition;
+
+const VERSION: u64 = 1;
+/// Partitions of one topic, beyond which a document is not believed.
+const MOST: usize = 1_000_000;
+
+pub(super) fn write(deal: &Deal) -> Vec<u8> {
+    let members: Vec<Value> =
+        deal.members.iter().map(|(name, identity)| json!([name, identity.instance, identity.run])).collect();
+    let places: BTreeMap<&str, usize> =
+        deal.members.keys().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+    let mut topics: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (partition, owner) in &deal.owners {
+        let Ok(number) = usize::try_from(partition.partition) else { continue };
+        let places_of = topics.entry(&partition.topic).or_default();
+        if places_of.len() <= number {
+            places_of.resize(number + 1, Value::Null);
+        }
+        if let Some(place) = places_of.get_mut(number) {
+            *place = places.get(owner.as_str()).map_or(Value::Null, |place| json!(place));
+        }
+    }
+    json!({"v": VERSION, "members": members, "partitions": topics}).to_string().into_bytes()
+}
+
+/// A deal out of a document; else what is wrong with it.
+pub(super) fn read(document: &[u8]) -> Result<Deal, String> {
+    let document: Value = serde_json::from_slice(document).map_err(|why| why.to_string())?;
+    match document.get("v").and_then(Value::as_u64) {
+        Some(VERSION) => {}
+        other => return Err(format!("its version is {other:?}, and this program knows {VERSION}")),
+    }
+    let mut deal = Deal::default();
+    let mut names = Vec::new();
+    for member in document.get("members").and_then(Value::as_array).ok_or("it has no members")? {
+        let text = |at: usize| member.get(at).and_then(Value::as_str).map(str::to_owned);
+        let (Some(name), Some(instance), Some(run)) = (text(0), text(1), text(2)) else {
+            return Err("a member of it has no name".to_owned());
+        };
+        names.push(name.clone());
+        deal.members.insert(name, Identity { instance, run });
+    }
+    let topics = document.get("partitions").and_then(Value::as_object).ok_or("it has no partitions")?;
+    for (topic, places) in topics {
+        let topic: Arc<str> = topic.as_str().into();
+        let places =
+            places.as_array().filter(|places| places.len() <= MOST).ok_or("a topic of it has none")?;
+        for (number, place) in (0..).zip(places) {
+            if place.is_null() {
+                continue;
+            }
+            let place = place.as_u64().and_then(|place| usize::try_from(place).ok());
+            let owner = place.and_then(|place| names.get(place)).ok_or("an owner of it is no member")?;
+            deal.owners.insert(TopicPartition::new(Arc::clone(&topic), number), owner.clone());
+        }
+    }
+    Ok(deal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back_and_what_is_damaged_is_told() {
+        let mut deal = Deal::default();
+        for (name, run) in [("m-a", "a"), ("m-b", "b")] {
+            let identity = Identity { instance: format!("{run}\"é"), run: run.to_owned() };
+            deal.members.insert(name.to_owned(), identity);
+        }
+        for (topic, number, owner) in [("clicks", 0, "m-b"), ("clicks", 3, "m-a"), ("orders", 1, "m-b")] {
+            deal.owners.insert(TopicPartition::new(topic, number), owner.to_owned());
+        }
+        let text = write(&deal);
+        assert_eq!(read(&text), Ok(deal));
+        for cut in 0..text.len() {
+            assert!(read(&text[..cut]).is_err());
+        }
+        for other in [
+            r#"{"v":2,"members":[],"partitions":{}}"#,
+            r#"{"v":1,"members":[["a"]],"partitions":{}}"#,
+            r#"{"v":1,"members":[],"partitions":{"t":[0]}}"#,
+            r#"{"v":1,"members":[],"partitions":{"t":1}}"#,
+            r#"{"v":1,"members":[]}"#,
+            "7",
+        ] {
+            assert!(read(other.as_bytes()).is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The tasks of one member: one keeps its node, looks, and deals when it is its turn; the other counts on its
+//! own clock how long there has been no answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Membership;
+use super::deal::Identity;
+use super::document;
+use super::group::{Group, Next, View};
+use crate::checkpoint::Owner;
+use crate::client::TopicPartition;
+use crate::error::Result;
+use crate::zookeeper::{Created, Mode, SessionId, ZooKeeper};
+
+/// What hints are polled for.
+const LOOK: Duration = Duration::from_secs(5);
+/// After an error.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Looks at once, one after another.
+const HURRIED: u32 = 10;
+/// Leaving may take so long; the session's end does it too.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// What this member has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::spout) struct Share {
+    pub(in crate::spout) partitions: BTreeSet<TopicPartition>,
+    /// Why nothing can be told now.
+    pub(in crate::spout) out: Option<String>,
+}
+
+/// A member of the group. Dropping it leaves without a word; its session tells.
+#[derive(Debug)]
+pub(in crate::spout) struct Member {
+    share: watch::Receiver<Share>,
+    partitions: watch::Sender<BTreeSet<TopicPartition>>,
+    leaving: watch::Sender<bool>,
+    task: JoinHandle<()>,
+    clock: JoinHandle<()>,
+}
+
+impl Member {
+    /// Joins the group of this spout.
+    pub(in crate::spout) fn join(membership: &Membership, id: &str, owner: &Owner) -> Self {
+        let (shares, share) = watch::channel(Share::default());
+        let (partitions, all) = watch::channel(BTreeSet::new());
+        let (leaving, left) = watch::channel(false);
+        let zookeeper = Arc::clone(&membership.zookeeper);
+        let identity = Identity { instance: owner.instance.clone(), run: owner.run.clone() };
+        let settle = u64::try_from(membership.settle.as_millis()).unwrap_or(u64::MAX);
+        let looker = Looker {
+            zookeeper: Arc::clone(&zookeeper),
+            node: membership.node(id),
+            identity,
+            group: Group::new(settle),
+            began: Instant::now(),
+            names: 0,
+            me: None,
+            known: BTreeMap::new(),
+            all,
+            shares: shares.clone(),
+        };
+        let task = tokio::spawn(looker.run(left));
+        let clock = tokio::spawn(watch_silence(zookeeper, shares));
+        Member { share, partitions, leaving, task, clock }
+    }
+
+    /// These are all the partitions that there are.
+    pub(in crate::spout) fn tell(&self, all: BTreeSet<TopicPartition>) {
+        self.partitions.send_if_modified(|before| {
+            let is_news = *before != all;
+            *before = all;
+            is_news
+        });
+    }
+
+    /// Waits for another share.
+    pub(in crate::spout) async fn changed(&mut self) -> Share {
+        if self.share.changed().await.is_err() {
+            // Its tasks are gone: nothing changes any more.
+            std::future::pending::<()>().await;
+        }
+        self.share.borrow_and_update().clone()
+    }
+
+    /// Leaves the group: the others hear at once.
+    pub(in crate::spout) async fn leave(mut self) {
+        let _ = self.leaving.send(true);
+        let _ = timeout(LEAVE, &mut self.task).await;
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.clock.abort();
+    }
+}
+
+/// From two thirds of the session timeout on nobody may count on being a member.
+fn is_silent(zookeeper: &dyn ZooKeeper) -> bool {
+    zookeeper.silence() >= zookeeper.timeout() * 2 / 3
+}
+
+async fn watch_silence(zookeeper: Arc<dyn ZooKeeper>, shares: watch::Sender<Share>) {
+    let tick = (zookeeper.timeout() / 20).max(Duration::from_millis(20));
+    loop {
+        sleep(tick).await;
+        if is_silent(&*zookeeper) {
+            stand_down(
+                &shares,
+                format!("{} has not answered for {:.1?}", zookeeper.describe(), zookeeper.silence()),
+            );
+        }
+    }
+}
+
+fn stand_down(shares: &watch::Sender<Share>, why: String) {
+    shares.send_if_modified(|share| {
+        let is_news = share.out.is_none();
+        *share = Share { partitions: BTreeSet::new(), out: Some(why) };
+        is_news
+    });
+}
+
+struct Looker {
+    zookeeper: Arc<dyn ZooKeeper>,
+    node: String,
+    identity: Identity,
+    group: Group,
+    began: Instant,
+    /// Names used so far: another session is another member.
+    names: u64,
+    me: Option<(String, SessionId)>,
+    /// Who the members are, as far as it was read.
+    known: BTreeMap<String, Identity>,
+    all: watch::Receiver<BTreeSet<TopicPartition>>,
+    shares: watch::Sender<Share>,
+}
+
+impl Looker {
+    async fn run(mut self, mut leaving: watch::Receiver<bool>) {
+        let mut hurried = 0;
+        loop {
+            let wait = match self.look().await {
+                Ok(wait) => wait,
+                Err(why) => {
+                    tracing::warn!(node = %self.node, error = %why, "the group could not be looked at; it is tried again");
+                    Some(AGAIN)
+                }
+            };
+            hurried = if wait.is_none() { hurried + 1 } else { 0 };
+            let wait = match wait {
+                Some(wait) => wait,
+                None if hurried < HURRIED => continue,
+                None => AGAIN,
+            };
+            let zookeeper = Arc::clone(&self.zookeeper);
+            let node = self.node.clone();
+            // A look that failed is not repeated on a hint.
+            let hint = async {
+                if wait == AGAIN { sleep(wait).await } else { zookeeper.changed(&node, wait).await }
+            };
+            if first(hint, self.all.changed(), leaving.wait_for(|left| *left)).await {
+                break;
+            }
+        }
+        if let Some((me, _)) = &self.me
+            && let Err(why) = self.zookeeper.delete(&format!("{}/{me}", self.node), -1).await
+        {
+            tracing::warn!(error = %why, "the group was not left in order; its session's end tells the others");
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Looks, and does what follows. How long to wait for the next look; none if there is one to be had at once.
+    async fn look(&mut self) -> Result<Option<Duration>> {
+        let me = self.be_there().await?;
+        let (members, generation) = self.list().await?;
+        if !members.contains(&me) {
+            // It went with its session, or was taken away.
+            self.me = None;
+            self.stand_down("this member is gone from its group, and comes back");
+            return Ok(Some(AGAIN));
+        }
+        let Some(view) = self.view(members, generation).await? else { return Ok(None) };
+        let all = self.all.borrow_and_update().clone();
+        let next = self.group.look(&view, &me, &all, self.now());
+        if let Next::Write(deal) = &next {
+            let path = format!("{}/a-{:010}", self.node, generation + 1);
+            let created = self.zookeeper.create(&path, document::write(deal), Mode::Persistent).await?;
+            tracing::info!(node = %self.node, generation = generation + 1, members = deal.members.len(), partitions = deal.owners.len(), ?created, "dealt anew");
+            return Ok(None);
+        }
+        if !is_silent(&*self.zookeeper) {
+            let share = Share { partitions: view.deal.share(&me), out: None };
+            self.shares.send_if_modified(|before| {
+                let is_news = *before != share;
+                *before = share;
+                is_news
+            });
+        }
+        Ok(Some(match next {
+            Next::At(at) => Duration::from_millis(at.saturating_sub(self.now()).max(1)).min(LOOK),
+            Next::Rest | Next::Write(_) => LOOK,
+        }))
+    }
+
+    fn stand_down(&self, why: &str) {
+        stand_down(&self.shares, why.to_owned());
+    }
+
+    /// Its node, in this session.
+    async fn be_there(&mut self) -> Result<String> {
+        let session = self.zookeeper.session();
+        if let Some((me, of)) = &self.me {
+            if *of == session {
+                return Ok(me.clone());
+            }
+            self.stand_down("the session with ZooKeeper was lost, and with it the place in the group");
+        }
+        loop {
+            self.names += 1;
+            let name = format!("m-{}-{}", self.identity.run, self.names);
+            let data = serde_json::json!([self.identity.instance, self.identity.run]).to_string();
+            let path = format!("{}/{name}", self.node);
+            let created = self.zookeeper.create(&path, data.into_bytes(), Mode::Ephemeral).await?;
+            match created {
+                Created::Made => {
+                    // As it was before: a session lost meanwhile is seen at the next look.
+                    self.me = Some((name.clone(), session));
+                    return Ok(name);
+                }
+                Created::Exists => {}
+                Created::Denied => {
+                    return Err(crate::Error::config(format!(
+                        "{} does not let this client create {path}: members of a spout need that right below its node",
+                        self.zookeeper.describe()
+                    )));
+                }
+            }
+        }
+    }
+
+    /// The members, and the number of the latest deal.
+    async fn list(&mut self) -> Result<(BTreeSet<String>, u64)> {
+        let children = self.zookeeper.children(&self.node).await?.unwrap_or_default();
+        let number = |name: &String| name.strip_prefix("a-")?.parse::<u64>().ok();
+        let generation = children.iter().filter_map(number).max().unwrap_or(0);
+        for old in children.iter().filter(|name| number(name).is_some_and(|number| number + 1 < generation)) {
+            // Whoever is late finds it gone, and looks again.
+            let _ = self.zookeeper.delete(&format!("{}/{old}", self.node), -1).await;
+        }
+        Ok((children.into_iter().filter(|name| name.starts_with("m-")).collect(), generation))
+    }
+
+    /// Who they are, and what was dealt; none if that has changed meanwhile.
+    async fn view(&mut self, members: BTreeSet<String>, generation: u64) -> Result<Option<View>> {
+        self.known.retain(|name, _| members.contains(name));
+        for name in &members {
+            if self.known.contains_key(name) {
+                continue;
+            }
+            let Some(node) = self.zookeeper.get(&format!("{}/{name}", self.node)).await? else {
+                return Ok(None);
+            };
+            let names: Vec<String> = serde_json::from_slice(&node.data).unwrap_or_default();
+            let mut names = names.into_iter();
+            let identity = Identity {
+                instance: names.next().unwrap_or_else(|| name.clone()),
+                run: names.next().unwrap_or_else(|| name.clone()),
+            };
+            self.known.insert(name.clone(), identity);
+        }
+        let mut view = View { members: self.known.clone(), generation, ..View::default() };
+        if generation > 0 {
+            let path = format!("{}/a-{generation:010}", self.node);
+            let Some(node) = self.zookeeper.get(&path).await? else { return Ok(None) };
+            match document::read(&node.data) {
+                Ok(deal) => view.deal = deal,
+                Err(why) => {
+                    tracing::error!(%path, %why, "what was dealt cannot be read: all is dealt anew");
+                }
+            }
+        }
+        Ok(Some(view))
+    }
+}
+
+/// Waits for one of them; true if it is the last.
+async fn first(
+    hint: impl Future<Output = ()>,
+    partitions: impl Future<Output = Result<(), watch::error::RecvError>>,
+    leaving: impl Future<Output = Result<watch::Ref<'_, bool>, watch::error::RecvError>>,
+) -> bool {
+    let (mut hint, mut partitions, mut leaving) =
+        (std::pin::pin!(hint), std::pin::pin!(partitions), std::pin::pin!(leaving));
+    std::future::poll_fn(|context| {
+        use std::task::Poll;
+        if leaving.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        if partitions.as_mut().poll(context).is_ready() || hint.as_mut().poll(context).is_ready() {
+            return Poll::Ready(false);
+        }
+        Poll::Pending
+    })
+    .await
+}
