@@ -62,6 +62,7 @@ impl Member {
             began: Instant::now(),
             names: 0,
             me: None,
+            former: Vec::new(),
             known: BTreeMap::new(),
             all,
             shares: shares.clone(),
@@ -137,7 +138,10 @@ struct Looker {
     began: Instant,
     /// Names used so far: another session is another member.
     names: u64,
-    me: Option<(String, SessionId)>,
+    /// Its name in a session, and whether its node is known to be there.
+    me: Option<(String, SessionId, bool)>,
+    /// Names that it had: what is left of them is to go.
+    former: Vec<String>,
     /// Who the members are, as far as it was read.
     known: BTreeMap<String, Identity>,
     all: watch::Receiver<BTreeSet<TopicPartition>>,
@@ -171,7 +175,7 @@ impl Looker {
                 break;
             }
         }
-        if let Some((me, _)) = &self.me
+        if let Some((me, ..)) = &self.me
             && let Err(why) = self.zookeeper.delete(&format!("{}/{me}", self.node), -1).await
         {
             tracing::warn!(error = %why, "the group was not left in order; its session's end tells the others");
@@ -188,7 +192,7 @@ impl Looker {
         let (members, generation) = self.list().await?;
         if !members.contains(&me) {
             // It went with its session, or was taken away.
-            self.me = None;
+            self.forget_me();
             self.stand_down("this member is gone from its group, and comes back");
             return Ok(Some(AGAIN));
         }
@@ -219,35 +223,49 @@ impl Looker {
         stand_down(&self.shares, why.to_owned());
     }
 
+    /// Another name is next.
+    fn forget_me(&mut self) {
+        self.former.extend(self.me.take().map(|(me, ..)| me));
+    }
+
     /// Its node, in this session.
     async fn be_there(&mut self) -> Result<String> {
         let session = self.zookeeper.session();
-        if let Some((me, of)) = &self.me {
-            if *of == session {
-                return Ok(me.clone());
-            }
+        if self.me.as_ref().is_some_and(|(_, of, _)| *of != session) {
             self.stand_down("the session with ZooKeeper was lost, and with it the place in the group");
+            self.forget_me();
         }
-        loop {
-            self.names += 1;
-            let name = format!("m-{}-{}", self.identity.run, self.names);
-            let data = serde_json::json!([self.identity.instance, self.identity.run]).to_string();
-            let path = format!("{}/{name}", self.node);
-            let created = self.zookeeper.create(&path, data.into_bytes(), Mode::Ephemeral).await?;
-            match created {
-                Created::Made => {
-                    // As it was before: a session lost meanwhile is seen at the next look.
-                    self.me = Some((name.clone(), session));
-                    return Ok(name);
-                }
-                Created::Exists => {}
-                Created::Denied => {
-                    return Err(crate::Error::config(format!(
-                        "{} does not let this client create {path}: members of a spout need that right below its node",
-                        self.zookeeper.describe()
-                    )));
-                }
+        // Perhaps it was made in the session that is there now.
+        while let Some(name) = self.former.last() {
+            self.zookeeper.delete(&format!("{}/{name}", self.node), -1).await?;
+            self.former.pop();
+        }
+        let (name, is_there) = match &self.me {
+            Some((name, _, is_there)) => (name.clone(), *is_there),
+            None => {
+                self.names += 1;
+                let name = format!("m-{}-{}", self.identity.run, self.names);
+                self.me = Some((name.clone(), session, false));
+                (name, false)
             }
+        };
+        if is_there {
+            return Ok(name);
+        }
+        let data = serde_json::json!([self.identity.instance, self.identity.run]).to_string();
+        let path = format!("{}/{name}", self.node);
+        match self.zookeeper.create(&path, data.into_bytes(), Mode::Ephemeral).await? {
+            // Nobody else has this name: an answer was lost.
+            Created::Made | Created::Exists => {
+                if let Some((_, _, is_there)) = &mut self.me {
+                    *is_there = true;
+                }
+                Ok(name)
+            }
+            Created::Denied => Err(crate::Error::config(format!(
+                "{} does not let this client create {path}: members of a spout need that right below its node",
+                self.zookeeper.describe()
+            ))),
         }
     }
 

@@ -13,6 +13,8 @@ mod deal;
 mod document;
 mod group;
 mod member;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
