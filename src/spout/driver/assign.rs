@@ -34,12 +34,6 @@ type Discarded = Option<String>;
 
 /// When what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// When a partition is asked for again that another member still has.
-const HAND_OVER: Duration = Duration::from_millis(300);
-
-fn is_locked(why: &Error) -> bool {
-    matches!(why.kind(), ErrorKind::Checkpoint(Problem::Locked { .. }))
-}
 
 impl Driver {
     /// What a spout begins with; an error is one for the builder.
@@ -118,6 +112,15 @@ impl Driver {
         }
     }
 
+    /// What others of the group must not begin yet.
+    pub(super) fn tell_what_is_held(&mut self) {
+        if std::mem::take(&mut self.held_changed)
+            && let Some(member) = &self.member
+        {
+            member.holds(self.parts.keys().chain(&self.letting_go).cloned().collect());
+        }
+    }
+
     fn assign(&mut self, seen: Seen) -> Change {
         let Seen { mut counts, untold } = seen;
         for topic in untold {
@@ -151,7 +154,7 @@ impl Driver {
     }
 
     pub(super) fn take_resolved(&mut self, resolved: Vec<(TopicPartition, Result<Resolved>)>) {
-        let (mut again, mut delay) = (Vec::new(), AGAIN);
+        let mut again = Vec::new();
         for (partition, resolved) in resolved {
             if !self.assignment.owns(&partition) {
                 // Lost again before it was begun.
@@ -159,11 +162,6 @@ impl Driver {
             }
             match resolved {
                 Ok((start, discarded)) => self.adopt(&partition, start, discarded),
-                Err(why) if self.member.is_some() && is_locked(&why) => {
-                    tracing::info!(topic = %partition.topic, partition = partition.partition, %why, "its last owner still has it");
-                    delay = HAND_OVER;
-                    again.push(partition);
-                }
                 Err(why) => {
                     tracing::error!(topic = %partition.topic, partition = partition.partition, error = %why, "the partition cannot be begun; it is tried again");
                     again.push(partition);
@@ -171,7 +169,7 @@ impl Driver {
             }
         }
         if !again.is_empty() {
-            self.resolve_again(again, delay);
+            self.resolve_again(again, AGAIN);
         }
         // Read only once the store has the claim.
         self.commit(false);
@@ -216,6 +214,7 @@ impl Driver {
             self.shared.trial.store(true, Ordering::SeqCst);
         }
         self.parts.insert(partition.clone(), part);
+        self.held_changed = true;
     }
 
     /// Reads a partition whose position the store has.
@@ -267,17 +266,19 @@ impl Driver {
             offers.extend(offer.map(|offer| self.dressed(partition, offer)));
             self.remove(partition);
         }
+        self.letting_go.extend(ready.iter().cloned());
         self.committing = true;
         let (env, offers) = (Arc::clone(&self.env), offers);
         self.operations.spawn(async move {
             let committed = super::commits::commit(Arc::clone(&env), offers).await;
             env.checkpoints.release(&ready).await;
-            Done::Committed(committed)
+            Done::LetGo(committed, ready)
         });
     }
 
     pub(super) fn remove(&mut self, partition: &TopicPartition) {
         let Some(part) = self.parts.remove(partition) else { return };
+        self.held_changed = true;
         if let Some(due) = part.due {
             self.due.remove(&(due, partition.clone()));
         }

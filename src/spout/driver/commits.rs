@@ -174,10 +174,7 @@ impl Driver {
             self.resolve_again(vec![partition.clone()], FENCED);
         }
         let (env, partition) = (Arc::clone(&self.env), partition.clone());
-        self.operations.spawn(async move {
-            env.checkpoints.release(&[partition]).await;
-            Done::Released
-        });
+        tokio::spawn(async move { env.checkpoints.release(&[partition]).await });
     }
 
     fn report_waiting(&mut self) {

@@ -73,6 +73,9 @@ pub(super) struct Driver {
     assignment: Assignment,
     /// What it is in its group, if partitions are shared.
     member: Option<Member>,
+    /// Partitions that are gone from here, while their last position is on its way.
+    letting_go: BTreeSet<TopicPartition>,
+    held_changed: bool,
     /// Why nothing is ours now.
     out_of_group: Option<String>,
     parts: BTreeMap<TopicPartition, Part>,
@@ -196,6 +199,7 @@ impl Driver {
         }
         self.take_answers();
         self.see_to_trials();
+        self.tell_what_is_held();
         self.go_on_closing()
     }
 

@@ -18,7 +18,8 @@ pub(super) enum Done {
     Seen(Result<Seen>),
     Resolved(Vec<(TopicPartition, Result<Resolved>)>),
     Committed(Committed),
-    Released,
+    /// Partitions that were let go of, with their last positions.
+    LetGo(Committed, Vec<TopicPartition>),
     Refetched {
         partition: TopicPartition,
         assignment: AssignmentId,
@@ -156,7 +157,11 @@ impl Driver {
             Done::Seen(seen) => self.take_seen(seen),
             Done::Resolved(resolved) => self.take_resolved(resolved),
             Done::Committed(committed) => self.take_committed(committed),
-            Done::Released => {}
+            Done::LetGo(committed, partitions) => {
+                self.letting_go.retain(|partition| !partitions.contains(partition));
+                self.held_changed = true;
+                self.take_committed(committed);
+            }
             Done::Refetched { partition, assignment, offsets, result } => {
                 let Some(part) = self.parts.get_mut(&partition) else { return };
                 if part.manager.place.assignment != assignment {

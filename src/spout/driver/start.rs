@@ -82,6 +82,8 @@ async fn begin(env: Env, member: Option<Member>) -> Result<Spout> {
             None => Assignment::new(settings.task_index, settings.total_tasks, settings.assignment),
         },
         member,
+        letting_go: Default::default(),
+        held_changed: false,
         out_of_group: None,
         env: Arc::new(env),
         shared: Arc::clone(&shared),

@@ -1,15 +1,15 @@
 //! A deal as it is kept in ZooKeeper.
 //!
 //! ```json
-//! {"v":1,"members":[["m-9f3c-1","billing-1","9f3c"]],"partitions":{"clicks":[0,0,null,0]}}
+//! {"v":1,"members":[["m-9f3c-1","billing-1","9f3c"],…],"partitions":{"clicks":[0,0,null,0]},"from":{"clicks":{"3":[1]}}}
 //! ```
 //!
-//! Each partition has the place of its owner among the members.
+//! Each partition has the place of its owner among the members, and those of the members that it waits for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::deal::{Deal, Identity};
 use crate::client::TopicPartition;
@@ -34,7 +34,12 @@ pub(super) fn write(deal: &Deal) -> Vec<u8> {
             *place = places.get(owner.as_str()).map_or(Value::Null, |place| json!(place));
         }
     }
-    json!({"v": VERSION, "members": members, "partitions": topics}).to_string().into_bytes()
+    let mut from: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for partition in deal.from.keys() {
+        let places: Vec<_> = deal.waits_for(partition).filter_map(|name| places.get(name)).collect();
+        from.entry(&partition.topic).or_default().insert(partition.partition.to_string(), json!(places));
+    }
+    json!({"v": VERSION, "members": members, "partitions": topics, "from": from}).to_string().into_bytes()
 }
 
 /// A deal out of a document; else what is wrong with it.
@@ -63,12 +68,26 @@ pub(super) fn read(document: &[u8]) -> Result<Deal, String> {
             if place.is_null() {
                 continue;
             }
-            let place = place.as_u64().and_then(|place| usize::try_from(place).ok());
-            let owner = place.and_then(|place| names.get(place)).ok_or("an owner of it is no member")?;
+            let owner = member(&names, place)?;
             deal.owners.insert(TopicPartition::new(Arc::clone(&topic), number), owner.clone());
         }
     }
+    for (topic, partitions) in document.get("from").and_then(Value::as_object).into_iter().flatten() {
+        let topic: Arc<str> = topic.as_str().into();
+        for (number, places) in partitions.as_object().ok_or("what is waited for is none")? {
+            let number = number.parse().map_err(|_| "what is waited for is no partition")?;
+            let places = places.as_array().ok_or("what is waited for is none")?;
+            let names: Result<_, String> =
+                places.iter().map(|place| member(&names, place).cloned()).collect();
+            deal.from.insert(TopicPartition::new(Arc::clone(&topic), number), names?);
+        }
+    }
     Ok(deal)
+}
+
+fn member<'a>(names: &'a [String], place: &Value) -> Result<&'a String, String> {
+    let place = place.as_u64().and_then(|place| usize::try_from(place).ok());
+    place.and_then(|place| names.get(place)).ok_or_else(|| "it names somebody who is no member".to_owned())
 }
 
 #[cfg(test)]
@@ -85,6 +104,7 @@ mod tests {
         for (topic, number, owner) in [("clicks", 0, "m-b"), ("clicks", 3, "m-a"), ("orders", 1, "m-b")] {
             deal.owners.insert(TopicPartition::new(topic, number), owner.to_owned());
         }
+        deal.from.insert(TopicPartition::new("clicks", 3), ["m-b".to_owned()].into());
         let text = write(&deal);
         assert_eq!(read(&text), Ok(deal));
         for cut in 0..text.len() {
@@ -96,6 +116,8 @@ mod tests {
             r#"{"v":1,"members":[],"partitions":{"t":[0]}}"#,
             r#"{"v":1,"members":[],"partitions":{"t":1}}"#,
             r#"{"v":1,"members":[]}"#,
+            r#"{"v":1,"members":[],"partitions":{},"from":{"t":{"0":[0]}}}"#,
+            r#"{"v":1,"members":[],"partitions":{},"from":{"t":{"x":[]}}}"#,
             "7",
         ] {
             assert!(read(other.as_bytes()).is_err(), "{other}");

@@ -30,6 +30,25 @@ pub(super) struct View {
     /// The latest deal, and its number; 0 if there is none.
     pub(super) generation: u64,
     pub(super) deal: Deal,
+    /// Members, and up to which deal each has let go of what it does not have any more.
+    pub(super) let_go: BTreeMap<String, u64>,
+}
+
+impl View {
+    /// What a member may have now: what it was dealt, without what others still hold. What it holds it keeps.
+    pub(super) fn ready(&self, me: &str, held: &BTreeSet<TopicPartition>) -> BTreeSet<TopicPartition> {
+        let mut share = self.deal.share(me);
+        share.retain(|partition| {
+            let mut before =
+                self.deal.waits_for(partition).filter(|member| self.members.contains_key(*member));
+            held.contains(partition) || before.all(|member| self.has_let_go(member))
+        });
+        share
+    }
+
+    fn has_let_go(&self, member: &str) -> bool {
+        self.let_go.get(member).is_some_and(|until| *until >= self.generation)
+    }
 }
 
 /// What follows from it.
@@ -77,7 +96,10 @@ impl Group {
         };
         self.wanted = Some((wanted, since));
         match now >= since.saturating_add(self.settle) {
-            true => Next::Write(view.deal.again(&view.members, partitions)),
+            true => {
+                let let_go = view.members.keys().filter(|member| view.has_let_go(member)).cloned().collect();
+                Next::Write(view.deal.again(&view.members, partitions, &let_go))
+            }
             false => Next::At(since.saturating_add(self.settle)),
         }
     }
@@ -120,12 +142,35 @@ mod tests {
         let mut group = Group::new(3_000);
         let all = partitions(2);
         let both = view(&["a", "b"]);
-        let dealt = View { generation: 7, deal: Deal::default().again(&both.members, &all), ..both };
+        let dealt = View {
+            generation: 7,
+            deal: Deal::default().again(&both.members, &all, &BTreeSet::new()),
+            ..both
+        };
         assert_eq!(group.look(&dealt, "b", &all, 0), Next::Rest);
         let alone = View { members: view(&["b"]).members, ..dealt };
         assert_eq!(group.look(&alone, "b", &all, 10), Next::At(3_010));
         let Next::Write(deal) = group.look(&alone, "b", &all, 3_010) else { panic!("it is time") };
         assert_eq!(deal.share("b"), all);
+    }
+
+    #[test]
+    fn what_moves_is_begun_when_its_last_owner_has_let_go_or_is_gone() {
+        let all = partitions(4);
+        let first = View { generation: 1, ..view(&["a"]) };
+        let one = first.deal.again(&first.members, &all, &BTreeSet::new());
+        let both = view(&["a", "b"]);
+        let deal = one.again(&both.members, &all, &BTreeSet::new());
+        let mut view = View { generation: 2, deal, ..both };
+        view.let_go.insert("a".to_owned(), 1);
+        assert_eq!(view.ready("a", &all), partitions(2));
+        assert_eq!(view.ready("b", &BTreeSet::new()).len(), 0);
+        assert_eq!(view.ready("b", &all).len(), 2, "what it holds it keeps");
+        view.let_go.insert("a".to_owned(), 2);
+        assert_eq!(view.ready("b", &BTreeSet::new()).len(), 2);
+        view.let_go.clear();
+        view.members.remove("a");
+        assert_eq!(view.ready("b", &BTreeSet::new()).len(), 2);
     }
 
     #[test]

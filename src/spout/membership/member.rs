@@ -40,6 +40,7 @@ pub(in crate::spout) struct Share {
 pub(in crate::spout) struct Member {
     share: watch::Receiver<Share>,
     partitions: watch::Sender<BTreeSet<TopicPartition>>,
+    held: watch::Sender<BTreeSet<TopicPartition>>,
     leaving: watch::Sender<bool>,
     task: JoinHandle<()>,
     clock: JoinHandle<()>,
@@ -50,6 +51,7 @@ impl Member {
     pub(in crate::spout) fn join(membership: &Membership, id: &str, owner: &Owner) -> Self {
         let (shares, share) = watch::channel(Share::default());
         let (partitions, all) = watch::channel(BTreeSet::new());
+        let (held, holds) = watch::channel(BTreeSet::new());
         let (leaving, left) = watch::channel(false);
         let zookeeper = Arc::clone(&membership.zookeeper);
         let identity = Identity { instance: owner.instance.clone(), run: owner.run.clone() };
@@ -65,20 +67,23 @@ impl Member {
             former: Vec::new(),
             known: BTreeMap::new(),
             all,
+            holds,
+            let_go: None,
             shares: shares.clone(),
         };
         let task = tokio::spawn(looker.run(left));
         let clock = tokio::spawn(watch_silence(zookeeper, shares));
-        Member { share, partitions, leaving, task, clock }
+        Member { share, partitions, held, leaving, task, clock }
     }
 
     /// These are all the partitions that there are.
     pub(in crate::spout) fn tell(&self, all: BTreeSet<TopicPartition>) {
-        self.partitions.send_if_modified(|before| {
-            let is_news = *before != all;
-            *before = all;
-            is_news
-        });
+        replace(&self.partitions, all);
+    }
+
+    /// These it has, or has not let go of yet: nobody else begins them meanwhile.
+    pub(in crate::spout) fn holds(&self, held: BTreeSet<TopicPartition>) {
+        replace(&self.held, held);
     }
 
     /// Waits for another share.
@@ -102,6 +107,15 @@ impl Drop for Member {
         self.task.abort();
         self.clock.abort();
     }
+}
+
+/// Says it if it is news.
+fn replace<T: PartialEq>(channel: &watch::Sender<T>, value: T) {
+    channel.send_if_modified(|before| {
+        let is_news = *before != value;
+        *before = value;
+        is_news
+    });
 }
 
 /// From two thirds of the session timeout on nobody may count on being a member.
@@ -145,6 +159,9 @@ struct Looker {
     /// Who the members are, as far as it was read.
     known: BTreeMap<String, Identity>,
     all: watch::Receiver<BTreeSet<TopicPartition>>,
+    holds: watch::Receiver<BTreeSet<TopicPartition>>,
+    /// The last deal of which was told that all is let go that it takes away, and under which name.
+    let_go: Option<(u64, String)>,
     shares: watch::Sender<Share>,
 }
 
@@ -171,7 +188,7 @@ impl Looker {
             let hint = async {
                 if wait == AGAIN { sleep(wait).await } else { zookeeper.changed(&node, wait).await }
             };
-            if first(hint, self.all.changed(), leaving.wait_for(|left| *left)).await {
+            if first(hint, self.all.changed(), self.holds.changed(), leaving.wait_for(|left| *left)).await {
                 break;
             }
         }
@@ -189,14 +206,15 @@ impl Looker {
     /// Looks, and does what follows. How long to wait for the next look; none if there is one to be had at once.
     async fn look(&mut self) -> Result<Option<Duration>> {
         let me = self.be_there().await?;
-        let (members, generation) = self.list().await?;
+        let Listed { members, generation, let_go } = self.list().await?;
         if !members.contains(&me) {
             // It went with its session, or was taken away.
             self.forget_me();
             self.stand_down("this member is gone from its group, and comes back");
             return Ok(Some(AGAIN));
         }
-        let Some(view) = self.view(members, generation).await? else { return Ok(None) };
+        let Some(mut view) = self.view(members, generation).await? else { return Ok(None) };
+        view.let_go = let_go;
         let all = self.all.borrow_and_update().clone();
         let next = self.group.look(&view, &me, &all, self.now());
         if let Next::Write(deal) = &next {
@@ -206,17 +224,31 @@ impl Looker {
             return Ok(None);
         }
         if !is_silent(&*self.zookeeper) {
-            let share = Share { partitions: view.deal.share(&me), out: None };
-            self.shares.send_if_modified(|before| {
-                let is_news = *before != share;
-                *before = share;
-                is_news
-            });
+            let held = self.holds.borrow_and_update().clone();
+            replace(&self.shares, Share { partitions: view.ready(&me, &held), out: None });
+            if held.is_subset(&view.deal.share(&me)) {
+                self.say_let_go(&me, generation).await?;
+            }
         }
         Ok(Some(match next {
             Next::At(at) => Duration::from_millis(at.saturating_sub(self.now()).max(1)).min(LOOK),
             Next::Rest | Next::Write(_) => LOOK,
         }))
+    }
+
+    /// The others may begin what this deal takes away from here.
+    async fn say_let_go(&mut self, me: &str, generation: u64) -> Result<()> {
+        let now = Some((generation, me.to_owned()));
+        if generation == 0 || self.let_go == now {
+            return Ok(());
+        }
+        let path = |generation: u64, me: &str| format!("{}/k-{generation:010}-{me}", self.node);
+        self.zookeeper.create(&path(generation, me), Vec::new(), Mode::Ephemeral).await?;
+        if let Some((before, name)) = &self.let_go {
+            self.zookeeper.delete(&path(*before, name), -1).await?;
+        }
+        self.let_go = now;
+        Ok(())
     }
 
     fn stand_down(&self, why: &str) {
@@ -269,8 +301,7 @@ impl Looker {
         }
     }
 
-    /// The members, and the number of the latest deal.
-    async fn list(&mut self) -> Result<(BTreeSet<String>, u64)> {
+    async fn list(&mut self) -> Result<Listed> {
         let children = self.zookeeper.children(&self.node).await?.unwrap_or_default();
         let number = |name: &String| name.strip_prefix("a-")?.parse::<u64>().ok();
         let generation = children.iter().filter_map(number).max().unwrap_or(0);
@@ -278,7 +309,16 @@ impl Looker {
             // Whoever is late finds it gone, and looks again.
             let _ = self.zookeeper.delete(&format!("{}/{old}", self.node), -1).await;
         }
-        Ok((children.into_iter().filter(|name| name.starts_with("m-")).collect(), generation))
+        let mut let_go = BTreeMap::new();
+        for name in &children {
+            let told = name.strip_prefix("k-").and_then(|rest| rest.split_once('-'));
+            if let Some((Ok(until), member)) = told.map(|(until, member)| (until.parse::<u64>(), member)) {
+                let last = let_go.entry(member.to_owned()).or_insert(0);
+                *last = until.max(*last);
+            }
+        }
+        let members = children.into_iter().filter(|name| name.starts_with("m-")).collect();
+        Ok(Listed { members, generation, let_go })
     }
 
     /// Who they are, and what was dealt; none if that has changed meanwhile.
@@ -314,20 +354,30 @@ impl Looker {
     }
 }
 
+/// The nodes of the group.
+struct Listed {
+    members: BTreeSet<String>,
+    /// Number of the latest deal.
+    generation: u64,
+    let_go: BTreeMap<String, u64>,
+}
+
 /// Waits for one of them; true if it is the last.
 async fn first(
     hint: impl Future<Output = ()>,
     partitions: impl Future<Output = Result<(), watch::error::RecvError>>,
+    held: impl Future<Output = Result<(), watch::error::RecvError>>,
     leaving: impl Future<Output = Result<watch::Ref<'_, bool>, watch::error::RecvError>>,
 ) -> bool {
-    let (mut hint, mut partitions, mut leaving) =
-        (std::pin::pin!(hint), std::pin::pin!(partitions), std::pin::pin!(leaving));
+    let (mut hint, mut leaving) = (std::pin::pin!(hint), std::pin::pin!(leaving));
+    let (mut partitions, mut held) = (std::pin::pin!(partitions), std::pin::pin!(held));
     std::future::poll_fn(|context| {
         use std::task::Poll;
         if leaving.as_mut().poll(context).is_ready() {
             return Poll::Ready(true);
         }
-        if partitions.as_mut().poll(context).is_ready() || hint.as_mut().poll(context).is_ready() {
+        let is_told = partitions.as_mut().poll(context).is_ready() || held.as_mut().poll(context).is_ready();
+        if is_told || hint.as_mut().poll(context).is_ready() {
             return Poll::Ready(false);
         }
         Poll::Pending
