@@ -24,12 +24,15 @@ struct Shared {
 struct State {
     /// Nothing is carried; nothing is lost either: TCP would send it again.
     is_blocked: bool,
+    /// The same for what the server says.
+    is_mute: bool,
     /// New connections are closed at once.
     refuses: bool,
     is_over: bool,
     delay: Duration,
     open: Vec<TcpStream>,
     accepted: usize,
+    refused: usize,
 }
 
 impl Proxy {
@@ -51,6 +54,11 @@ impl Proxy {
         self.shared.state.lock().unwrap().accepted
     }
 
+    /// How many connections were closed at once.
+    pub fn refused(&self) -> usize {
+        self.shared.state.lock().unwrap().refused
+    }
+
     /// Closes what is open now; new connections are carried.
     pub fn cut(&self) {
         for stream in self.shared.state.lock().unwrap().open.drain(..) {
@@ -69,6 +77,11 @@ impl Proxy {
     /// Carries nothing, the end of a connection included, until `false`. Connections are accepted.
     pub fn blackhole(&self, is_blocked: bool) {
         self.set(|state| state.is_blocked = is_blocked);
+    }
+
+    /// Carries nothing from the server, until `false`; what is said to it arrives.
+    pub fn mute(&self, is_mute: bool) {
+        self.set(|state| state.is_mute = is_mute);
     }
 
     /// Carries everything so much later, in both directions.
@@ -100,6 +113,7 @@ impl Shared {
                     return;
                 }
                 if state.refuses {
+                    state.refused += 1;
                     continue;
                 }
                 state.accepted += 1;
@@ -110,7 +124,7 @@ impl Shared {
     }
 
     fn carry(self: Arc<Self>, client: TcpStream, server: SocketAddr) {
-        if !self.may_pass() {
+        if !self.may_pass(false) {
             return;
         }
         let Ok(server) = TcpStream::connect(server) else {
@@ -121,25 +135,26 @@ impl Shared {
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let (Ok(from), Ok(to)) = (client.try_clone(), server.try_clone()) else { return };
         let shared = Arc::clone(&self);
-        thread::spawn(move || shared.pump(from, to));
-        self.pump(server, client);
+        thread::spawn(move || shared.pump(from, to, false));
+        self.pump(server, client, true);
     }
 
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, is_answer: bool) {
         let mut buffer = [0; 16 * 1024];
         loop {
             let read = from.read(&mut buffer).unwrap_or(0);
-            if !self.may_pass() || read == 0 || to.write_all(&buffer[..read]).is_err() {
+            if !self.may_pass(is_answer) || read == 0 || to.write_all(&buffer[..read]).is_err() {
                 break;
             }
         }
         let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
     }
 
-    /// Waits as long as nothing may pass; false when the proxy is over.
-    fn may_pass(&self) -> bool {
+    /// Waits as long as nothing may pass; false when the proxy is over. `is_answer`: whether the server says it.
+    fn may_pass(&self, is_answer: bool) -> bool {
         let state = self.state.lock().unwrap();
-        let state = self.changed.wait_while(state, |state| state.is_blocked && !state.is_over).unwrap();
+        let waits = |state: &mut State| (state.is_blocked || is_answer && state.is_mute) && !state.is_over;
+        let state = self.changed.wait_while(state, waits).unwrap();
         let (delay, is_over) = (state.delay, state.is_over);
         drop(state);
         if !is_over {
