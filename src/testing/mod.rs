@@ -32,6 +32,8 @@
 //! Everything of a run in memory is the same in every run: nothing depends on a hash map's order, a
 //! random number or the machine's clock.
 //!
+//! [`MemoryZooKeeper`] stands in for a ZooKeeper in the same way.
+//!
 //! Not built in: transactions by request (markers can be stored), what administers a cluster (`with`
 //! does that here), TLS and SASL. A release advertises its APIs as it really does; asking for one that is
 //! not built in closes the connection.
@@ -57,8 +59,10 @@ mod release;
 mod sessions;
 mod shell;
 mod state;
+mod zookeeper;
 
 pub use self::core::{ConnectionId, Core, Reaction, Seen};
+pub use self::zookeeper::{MemoryZooKeeper, ZooKeeperCall, ZooKeeperFault, ZooKeeperOperation};
 pub use action::{Action, Happening};
 pub use chaos::{Chaos, Event};
 pub use cluster::LogOffsets;
