@@ -7,6 +7,7 @@ mod answers;
 mod deaths;
 mod limits;
 mod lives;
+mod members;
 mod order;
 mod parallel_consumer;
 mod storm;

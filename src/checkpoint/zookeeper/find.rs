@@ -19,7 +19,7 @@ pub(super) struct Found {
 pub(super) async fn layout(session: &dyn ZooKeeper, place: &str) -> Result<Layout> {
     let names = session.children(place).await?.unwrap_or_default();
     let (flat, others): (Vec<&String>, Vec<&String>) =
-        names.iter().filter(|name| *name != OWNERS).partition(|name| partition_number(name).is_some());
+        names.iter().filter(|name| !name.starts_with('~')).partition(|name| partition_number(name).is_some());
     Ok(if others.is_empty() && !flat.is_empty() { Layout::OneTopic } else { Layout::ByTopic })
 }
 
@@ -181,7 +181,7 @@ impl Opened {
                 Some(number) => {
                     self.session.get(&path).await?.filter(|node| !node.data.is_empty()).zip(Some(number))
                 }
-                None if name == OWNERS => continue,
+                None if name.starts_with('~') => continue,
                 None => None,
             };
             let Some((node, number)) = node else {

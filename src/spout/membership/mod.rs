@@ -24,7 +24,7 @@ pub(super) use member::{Member, Share};
 use crate::zookeeper::ZooKeeper;
 
 /// Below the spout's node; no topic has such a name.
-const GROUP: &str = "@group";
+const GROUP: &str = "~group";
 /// Time in which nothing has changed, before partitions are dealt anew.
 const SETTLE: Duration = Duration::from_secs(3);
 
