@@ -1,21 +1,26 @@
 //! What the subcommands that talk to brokers share: where they are, and how to talk to them.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use downspout::checkpoint::Problem;
 use downspout::client::Cluster;
+use downspout::discovery::{Bootstrap, BrokerReader, CrossChecked, TopicSelection, ZooKeeperBrokers};
 use downspout::net::{BrokerAddress, Dialer, VersionSource};
 use downspout::records::CrcCheck;
 use downspout::{Error, ErrorKind, Fault};
 
 use crate::exit::{Exit, Failure};
 use crate::properties::Properties;
+use crate::zookeeper;
 
 /// Where the brokers are.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
-    /// Brokers to begin with: host:port,host:port; the port is 9092 unless given
+    /// Brokers to begin with: host:port,host:port; the port is 9092 unless given. Or the ZooKeeper that
+    /// knows them: zk://host:port,host:port/chroot
     #[arg(short, long, value_name = "LIST", help_heading = "Connection")]
     brokers: Option<String>,
     /// A setting under the name that other clients use, such as client.id=me; may be repeated.
@@ -27,11 +32,19 @@ pub(crate) struct ConnectArgs {
 /// What to connect to, and how.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Brokers to begin with, at least one.
-    pub(crate) bootstrap: Vec<BrokerAddress>,
+    origin: Origin,
     /// For each request.
     pub(crate) timeout: Duration,
     pub(crate) properties: Properties,
+}
+
+/// Where brokers are heard of.
+#[derive(Debug)]
+enum Origin {
+    /// Brokers to begin with, at least one.
+    Brokers(Vec<BrokerAddress>),
+    /// The servers of the ZooKeeper that they use, with the chroot.
+    ZooKeeper(String),
 }
 
 impl ConnectArgs {
@@ -51,6 +64,11 @@ impl ConnectArgs {
         let list = self.brokers.as_ref().or(properties.brokers.as_ref()).ok_or_else(|| {
             Failure::usage("no brokers: say where one listens with --brokers host:port (-b)")
         })?;
+        let timeout = properties.request_timeout.unwrap_or(Duration::from_secs(30));
+        if let Some(servers) = list.trim().strip_prefix(zookeeper::SCHEME) {
+            let origin = Origin::ZooKeeper(servers.to_owned());
+            return Ok(Target { origin, timeout, properties });
+        }
         let mut bootstrap = Vec::new();
         for address in list.split(',').map(str::trim).filter(|address| !address.is_empty()) {
             bootstrap.push(
@@ -60,8 +78,7 @@ impl ConnectArgs {
         if bootstrap.is_empty() {
             return Err(Failure::usage("--brokers: the list is empty"));
         }
-        let timeout = properties.request_timeout.unwrap_or(Duration::from_secs(30));
-        Ok(Target { bootstrap, timeout, properties })
+        Ok(Target { origin: Origin::Brokers(bootstrap), timeout, properties })
     }
 }
 
@@ -71,7 +88,13 @@ impl Target {
         /// What passes by itself, passes within this time mostly: an election, a topic in the making.
         const PATIENCE: Duration = Duration::from_secs(5);
         let properties = &self.properties;
-        let mut builder = Cluster::builder(self.bootstrap.iter().map(BrokerAddress::to_string))
+        let builder = match &self.origin {
+            Origin::Brokers(addresses) => Cluster::builder(addresses.iter().map(BrokerAddress::to_string)),
+            Origin::ZooKeeper(servers) => {
+                Cluster::builder([] as [&str; 0]).reader(self.through_zookeeper(servers).await?)
+            }
+        };
+        let mut builder = builder
             .request_timeout(self.timeout)
             .api_timeout(PATIENCE)
             .isolation(properties.isolation.unwrap_or_default())
@@ -91,6 +114,16 @@ impl Target {
             builder = builder.connect_timeout(timeout);
         }
         builder.connect().await
+    }
+
+    /// The brokers that ZooKeeper knows, and from then on both.
+    async fn through_zookeeper(&self, servers: &str) -> Result<CrossChecked, Error> {
+        let zookeeper = Arc::new(ZooKeeperBrokers::new(zookeeper::session(servers).await?));
+        let known = zookeeper.read(&TopicSelection::Named(BTreeSet::new())).await?;
+        let addresses = known.brokers.iter().map(|broker| broker.address.clone());
+        let dialer = self.dialer(VersionSource::Advertised)?;
+        let brokers = Bootstrap::new(dialer, addresses)?.request_timeout(self.timeout);
+        Ok(CrossChecked::new(Arc::new(brokers), zookeeper))
     }
 
     /// What to do about checksums.

@@ -26,6 +26,7 @@ mod show;
 mod signals;
 mod spout;
 mod store;
+mod zookeeper;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -68,7 +69,11 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
 fn block_on(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Unreachable, error))?;
-    let exit = runtime.block_on(work);
+    let exit = runtime.block_on(async {
+        let exit = work.await;
+        zookeeper::close_all().await;
+        exit
+    });
     // Not waited for: name look-ups and reads of standard input cannot be stopped.
     runtime.shutdown_background();
     exit
