@@ -103,6 +103,11 @@ pub(super) fn read(document: &[u8], partition: &TopicPartition) -> Result<Loaded
     Ok(Loaded { checkpoint: Some(Checkpoint { offset, owner, broker, extras: kept }), discarded })
 }
 
+/// Whether a document has extras of ours, of whatever kind: then storm-kafka did not write it last.
+pub(super) fn is_ours(document: &[u8]) -> bool {
+    parse(document).is_ok_and(|object| object.contains_key(EXTRAS))
+}
+
 /// The topic that a document names.
 pub(super) fn topic_of(document: &[u8]) -> Result<Option<String>, String> {
     parse(document).map(|object| topic(&object).map(str::to_owned))

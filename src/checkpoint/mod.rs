@@ -12,11 +12,15 @@ mod known;
 mod memory;
 mod parallel_consumer;
 mod problem;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+#[cfg(feature = "zookeeper")]
+pub use self::zookeeper::{Layout, ZooKeeperCheckpoints};
 pub use file::FileCheckpoints;
 pub use kafka::KafkaCheckpoints;
 pub use memory::{CommitFate, MemoryCheckpoints};
@@ -69,7 +73,7 @@ pub enum Access {
 }
 
 /// Who keeps positions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Owner {
     /// What stays the same over restarts (storm-kafka's `topology.id`).
     pub instance: String,

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{Fault, Retry};
 
@@ -39,6 +40,19 @@ pub enum Problem {
         /// How.
         why: Arc<io::Error>,
     },
+    /// The store does not let us.
+    Denied {
+        /// Which place.
+        place: String,
+    },
+    /// There was no answer for so long that somebody else may have taken over. It is safe to try again: the
+    /// claim is checked before anything is written.
+    Lapsed {
+        /// How long there was none.
+        silent_for: Duration,
+        /// After how long a session ends.
+        timeout: Duration,
+    },
     /// A consumer group of this name has live members, and only they may commit for it.
     Members {
         /// The group.
@@ -52,15 +66,19 @@ impl Problem {
     pub(crate) fn fault(&self) -> Fault {
         match self {
             Problem::Unreadable { .. } => Fault::Data,
+            Problem::Lapsed { .. } => Fault::Network,
             _ => Fault::Caller,
         }
     }
 
     pub(crate) fn retry(&self) -> Retry {
         match self {
-            Problem::Io { .. } => Retry::Again,
+            Problem::Io { .. } | Problem::Lapsed { .. } => Retry::Again,
             Problem::Locked { .. } | Problem::Foreign { .. } | Problem::Changed { .. } => Retry::Human,
-            Problem::Unreadable { .. } | Problem::Members { .. } | Problem::Missing => Retry::Human,
+            Problem::Unreadable { .. }
+            | Problem::Denied { .. }
+            | Problem::Members { .. }
+            | Problem::Missing => Retry::Human,
         }
     }
 }
@@ -94,6 +112,11 @@ impl fmt::Display for Problem {
                 "the checkpoint {place} cannot be read: {why}; it was left as it is: mend or remove it, or set it with `downspout checkpoint set`"
             ),
             Problem::Io { place, why } => write!(f, "{place}: {why}"),
+            Problem::Denied { place } => write!(f, "{place} may not be written: look at its ACL, and at who this client says it is"),
+            Problem::Lapsed { silent_for, timeout } => write!(
+                f,
+                "no answer for {silent_for:?}, and a session ends after {timeout:?}: somebody else may have taken over, which is looked at before the next commit"
+            ),
             Problem::Members { group } => write!(
                 f,
                 "the consumer group {group} has live members, and only they may commit for it; stop them, or keep positions under another group"

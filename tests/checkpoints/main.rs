@@ -7,6 +7,8 @@ mod file;
 mod kafka;
 mod laws;
 mod memory;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use downspout::checkpoint::*;
 use downspout::client::TopicPartition;
