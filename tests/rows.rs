@@ -16,9 +16,6 @@ use std::path::Path;
 const OPEN: &[(&str, &str)] = &[
     ("o10", "a limit of lag at which records are passed over is not offered"),
     ("p9", "payloads taken without a copy: the full producer"),
-    ("c8", "stale brokers, paths and sessions of ZooKeeper: ZooKeeper"),
-    ("sk31", "chroots: ZooKeeper"),
-    ("storm_498", "time-outs of ZooKeeper's clients: ZooKeeper"),
     ("storm_2432", "batches of Trident: Trident"),
     ("pc8_20", "a revocation that waits for a transaction: transactions"),
 ];

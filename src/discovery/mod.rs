@@ -1,19 +1,24 @@
-//! Who leads what: a [`BrokerReader`] asks brokers ([`Bootstrap`]), or knows it already
-//! ([`StaticHosts`]).
+//! Who leads what: a [`BrokerReader`] asks brokers ([`Bootstrap`]), reads it in ZooKeeper
+//! ([`ZooKeeperBrokers`]) or both ([`CrossChecked`]), or knows it already ([`StaticHosts`]).
 
 mod bootstrap;
+mod cross_checked;
+mod gather;
 mod metadata;
 mod near;
 mod static_hosts;
+mod zookeeper;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 pub use bootstrap::Bootstrap;
+pub use cross_checked::CrossChecked;
 pub use metadata::{BrokerInfo, Metadata, PartitionMetadata, TopicMetadata};
 pub(crate) use metadata::{LAST_THAT_CREATES, about, about_all, unknown_topic};
 pub use near::near_names;
 pub use static_hosts::StaticHosts;
+pub use zookeeper::ZooKeeperBrokers;
 
 use crate::error::Result;
 use crate::net::BoxFuture;

@@ -138,6 +138,13 @@ pub enum ErrorKind {
 
     /// A position cannot be kept, or read.
     Checkpoint(crate::checkpoint::Problem),
+    /// There is no answer from ZooKeeper.
+    ZooKeeper {
+        /// The servers and the chroot.
+        at: String,
+        /// Why.
+        why: crate::zookeeper::Trouble,
+    },
 }
 
 /// What a port that does not talk Kafka's plain protocol seems to speak.
@@ -278,6 +285,7 @@ impl Error {
             | ErrorKind::NoProgress
             | ErrorKind::Incomplete(_) => Fault::Broker,
             ErrorKind::Checkpoint(problem) => problem.fault(),
+            ErrorKind::ZooKeeper { why, .. } => why.fault(),
             ErrorKind::FrameSize { .. }
             | ErrorKind::OutOfRange(_)
             | ErrorKind::RecordTooLarge { .. }
@@ -300,6 +308,7 @@ impl Error {
             | ErrorKind::Corrupt(_) => Retry::No,
             ErrorKind::OutOfRange(_) => Retry::ResetOffset,
             ErrorKind::Checkpoint(problem) => problem.retry(),
+            ErrorKind::ZooKeeper { why, .. } => why.retry(),
             ErrorKind::WrongProtocol(Speaks::Nothing) => Retry::Again,
             ErrorKind::WrongProtocol(_) | ErrorKind::FrameSize { .. } => Retry::Human,
             // One that may be well later is enough.

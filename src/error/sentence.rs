@@ -104,6 +104,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Decode(why) => write!(f, "the answer does not fit its layout: {why}"),
             ErrorKind::Corrupt(why) => write!(f, "{why}"),
             ErrorKind::Checkpoint(problem) => write!(f, "{problem}"),
+            ErrorKind::ZooKeeper { at, why } => write!(f, "ZooKeeper ({at}): {why}"),
         }
     }
 }

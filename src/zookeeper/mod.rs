@@ -1,9 +1,27 @@
 //! Sessions with ZooKeeper: what the layers above need of one, and nothing else.
 //!
-//! [`ZooKeeper`] is a trait, so that stores and members can be tried without a server.
+//! [`ZooKeeper`] is a trait, so that stores and members can be tried without a server. With the feature `zookeeper`,
+//! [`Session`] is a real one.
+
+#[cfg(feature = "zookeeper")]
+mod client;
+#[cfg(feature = "zookeeper")]
+mod keeper;
+mod path;
+mod servers;
+#[cfg(feature = "zookeeper")]
+mod session;
+mod trouble;
+#[cfg(feature = "zookeeper")]
+mod watches;
 
 use std::fmt;
 use std::time::Duration;
+
+pub use servers::Servers;
+#[cfg(feature = "zookeeper")]
+pub use session::{Session, SessionBuilder};
+pub use trouble::Trouble;
 
 use crate::error::Result;
 use crate::net::BoxFuture;
@@ -41,8 +59,9 @@ pub trait ZooKeeper: Send + Sync + fmt::Debug {
     /// The session as it stands. Another [`SessionId`] means that what was ephemeral is gone.
     fn session(&self) -> SessionId;
 
-    /// Since when there has been no answer, zero if the last call was answered. By this side's clock: from
-    /// ⅔ of [`timeout`](Self::timeout) on nobody may count on what is ephemeral any more.
+    /// How long ago the last call was made that has been answered; calls are made all the time, so it stays far below
+    /// [`timeout`](Self::timeout) while all is well. By this side's clock, which goes on while this process is
+    /// frozen: from ⅔ of the timeout on nobody may count on what is ephemeral any more.
     fn silence(&self) -> Duration;
 
     /// Session timeout, as far as this side knows.

@@ -30,6 +30,7 @@ mod stage;
 mod transactions;
 mod upgraded;
 mod versions;
+mod zookeeper;
 
 macro_rules! releases {
     ($($test:ident $release:literal $(#[$attribute:meta])?;)*) => {

@@ -27,11 +27,26 @@ pub struct Options {
     /// When a silent broker counts as dead. Short for failover tests, long for a busy machine.
     pub session_timeout: Duration,
     pub heap: &'static str,
+    /// Where in ZooKeeper it lives, as `/kafka`; where there is one.
+    pub chroot: &'static str,
+    /// Listeners beside the plain one, by name and security protocol (0.10.2 on).
+    pub more_listeners: &'static [(&'static str, &'static str)],
+    /// Without the plain listener; then the first of the others carries all, and the broker's own word is what tells
+    /// that it serves.
+    pub without_plain: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { brokers: 1, properties: Vec::new(), session_timeout: Duration::from_secs(6), heap: "256m" }
+        Self {
+            brokers: 1,
+            properties: Vec::new(),
+            session_timeout: Duration::from_secs(6),
+            heap: "256m",
+            chroot: "",
+            more_listeners: &[],
+            without_plain: false,
+        }
     }
 }
 
@@ -56,6 +71,8 @@ struct Node {
     id: usize,
     port: u16,
     controller_port: u16,
+    /// Of the listeners beside the plain one.
+    more_ports: Vec<u16>,
     dir: PathBuf,
     process: Option<Process>,
     launches: usize,
@@ -69,6 +86,11 @@ pub struct Prepared {
 
 impl Prepared {
     pub fn of(release: &'static Release) -> std::result::Result<Self, LeftOut> {
+        Self::in_mode(release, release.mode())
+    }
+
+    /// Up to 3.9 a release can live in ZooKeeper, whatever its table says.
+    pub fn in_mode(release: &'static Release, mode: Mode) -> std::result::Result<Self, LeftOut> {
         let classes = release.driver();
         let sources: Vec<&str> = ["Driver"]
             .iter()
@@ -78,7 +100,7 @@ impl Prepared {
             .copied()
             .collect();
         let kafka = Java::new(Libs::of(release)?, release.jvm_flags(), &sources)?;
-        let zookeeper = match release.mode() {
+        let zookeeper = match mode {
             Mode::ZooKeeper => Some(ZooKeeper::java()?),
             Mode::KRaft => None,
         };
@@ -94,7 +116,7 @@ impl Kafka {
             Some(java) => Some(ZooKeeper::start(java, &dir.path().join("zookeeper"))?),
             None => None,
         };
-        let first_id = if release.mode() == Mode::KRaft { 1 } else { 0 };
+        let first_id = if zookeeper.is_none() { 1 } else { 0 };
         let mut kafka =
             Self { release, java: prepared.kafka.clone(), options, nodes: Vec::new(), zookeeper, dir };
         for i in 0..kafka.options.brokers {
@@ -102,10 +124,13 @@ impl Kafka {
             std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
             std::fs::write(dir.join("log4j.properties"), LOG4J).map_err(|e| e.to_string())?;
             let (port, controller_port) = (free_port()?, free_port()?);
+            let more_ports =
+                kafka.options.more_listeners.iter().map(|_| free_port()).collect::<Result<_>>()?;
             kafka.nodes.push(Node {
                 id: first_id + i,
                 port,
                 controller_port,
+                more_ports,
                 dir,
                 process: None,
                 launches: 0,
@@ -158,6 +183,16 @@ impl Kafka {
     /// `None` in KRaft mode.
     pub fn zookeeper(&self) -> Option<SocketAddr> {
         self.zookeeper.as_ref().map(ZooKeeper::address)
+    }
+
+    /// The same for clients: with the chroot.
+    pub fn zookeeper_connect(&self) -> Option<String> {
+        self.zookeeper().map(|address| format!("{address}{}", self.options.chroot))
+    }
+
+    /// Where a listener of [`Options::more_listeners`] is.
+    pub fn listener_address(&self, broker: usize, listener: usize) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.nodes[broker].more_ports[listener]))
     }
 
     pub fn java(&self) -> &Java {
@@ -284,7 +319,7 @@ impl Kafka {
 
     /// Gives a new KRaft node its cluster id.
     fn format(&self, broker: usize) -> Result<()> {
-        if self.release.mode() == Mode::ZooKeeper {
+        if self.zookeeper.is_some() {
             return Ok(());
         }
         let node = &self.nodes[broker];
@@ -308,8 +343,9 @@ impl Kafka {
     fn wait_serving(&mut self, broker: usize, brokers: usize, first_start: bool) -> Result<()> {
         let start = Instant::now();
         let mut moves = 3;
+        let is_secret = self.options.without_plain;
         // 0.8 only tells of brokers that have partitions; there the broker's own word has to do.
-        let told = self.release.since(&[0, 9]);
+        let told = self.release.since(&[0, 9]) && !self.options.without_plain;
         loop {
             let address = self.broker_address(broker);
             let node = &mut self.nodes[broker];
@@ -319,13 +355,13 @@ impl Kafka {
                 if let Some(status) = process.exited()? {
                     return Ok(Some(Some(status)));
                 }
-                let serves = wire::metadata(address).is_ok_and(|m| {
-                    if told {
-                        m.brokers.len() >= brokers
-                    } else {
-                        process.log_contains("], Started") || process.log_contains("], started")
-                    }
-                });
+                let says_so =
+                    || ["], Started", "], started", "] started"].iter().any(|it| process.log_contains(it));
+                let serves = if told {
+                    wire::metadata(address).is_ok_and(|m| m.brokers.len() >= brokers)
+                } else {
+                    (is_secret || wire::metadata(address).is_ok()) && says_so()
+                };
                 Ok(serves.then_some(None))
             })
             .map_err(|e| format!("{e}\n{}", process.log_tail()))?;
@@ -352,7 +388,7 @@ impl Kafka {
         let mut text = String::new();
         let port = node.port;
         let session = self.options.session_timeout.as_millis();
-        match self.zookeeper() {
+        match self.zookeeper_connect() {
             Some(zookeeper) => {
                 let _ = write!(
                     text,
@@ -361,7 +397,22 @@ impl Kafka {
                     node.id
                 );
                 if self.release.since(&[0, 9]) {
-                    let _ = writeln!(text, "listeners=PLAINTEXT://127.0.0.1:{port}");
+                    let more = self.options.more_listeners.iter().zip(&node.more_ports);
+                    let more = more.map(|((name, _), port)| format!("{name}://127.0.0.1:{port}"));
+                    let plain = format!("PLAINTEXT://127.0.0.1:{port}");
+                    let plain = (!self.options.without_plain).then_some(plain);
+                    let all: Vec<String> = plain.into_iter().chain(more).collect();
+                    let _ = writeln!(text, "listeners={}", all.join(","));
+                    if !self.options.more_listeners.is_empty() {
+                        let map = self.options.more_listeners.iter();
+                        let map: Vec<String> =
+                            map.map(|(name, protocol)| format!("{name}:{protocol}")).collect();
+                        let _ = writeln!(
+                            text,
+                            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,{}",
+                            map.join(",")
+                        );
+                    }
                 } else {
                     let _ = write!(text, "port={port}\nhost.name=127.0.0.1\n");
                 }

@@ -57,7 +57,7 @@ impl Driver {
         let config = kafka.dir().join("zookeeper"); // has a log4j.properties, where one is of use
         let mut command = kafka.java().command("512m", &config);
         command.args(["Driver", kafka.release().name, &kafka.bootstrap()]);
-        command.arg(kafka.zookeeper().map_or("-".to_owned(), |address| address.to_string()));
+        command.arg(kafka.zookeeper_connect().unwrap_or_else(|| "-".to_owned()));
         command.args([classes.topics[0], classes.producing[0], classes.reading[0]]);
         let name = format!("the driver of {}", kafka.release());
         static STARTED: AtomicUsize = AtomicUsize::new(0); // a cluster may have several, each with its log

@@ -38,9 +38,15 @@ impl Libs {
         Self::ensure(&format!("kafka/{}", release.name), &artifacts)
     }
 
-    /// The ZooKeeper server that every release from 0.8.0 on works with.
-    pub fn zookeeper() -> Result<Self, LeftOut> {
-        Self::ensure("zookeeper/3.5.10", &["org.apache.zookeeper:zookeeper:3.5.10".to_owned()])
+    /// A release of the ZooKeeper server; each of 3.4.14 to 3.9.4 serves every Kafka that wants one.
+    pub fn zookeeper(release: &str) -> Result<Self, LeftOut> {
+        let mut artifacts = vec![format!("org.apache.zookeeper:zookeeper:{release}")];
+        if release.starts_with("3.8") || release.starts_with("3.9") {
+            // Without these they do not start, and they do not bring them.
+            artifacts.push("io.dropwizard.metrics:metrics-core:4.1.12.1".to_owned());
+            artifacts.push("org.xerial.snappy:snappy-java:1.1.10.5".to_owned());
+        }
+        Self::ensure(&format!("zookeeper/{release}"), &artifacts)
     }
 
     fn ensure(name: &str, artifacts: &[String]) -> Result<Self, LeftOut> {

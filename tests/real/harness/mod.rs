@@ -3,6 +3,8 @@
 //!
 //! * [`Release`] is a row of the table of releases: how it is had, how it is run, what it can do.
 //! * [`Kafka`] is a running cluster of one release: start, stop, kill, freeze, resume, restart.
+//! * [`ZooKeeper`] is a ZooKeeper server alone, [`Ensemble`] three of them; [`Proxy`] is a way to a server that can be
+//!   cut, delayed and blocked.
 //! * [`Driver`] is a JVM with that release's own producer, consumer and tools.
 //!
 //! Every process hangs on its handle: dropping the handle kills it, and it ends by itself when this process is gone,
@@ -10,16 +12,21 @@
 
 mod broker;
 mod driver;
+mod ensemble;
 mod java;
 mod libs;
 mod process;
+mod proxy;
 mod release;
 mod wire;
 mod zookeeper;
 
 pub use broker::{Kafka, Options, Prepared};
 pub use driver::{Driver, Produced, Seen, Send};
+pub use ensemble::Ensemble;
 pub use java::Java;
 pub use libs::{Libs, cache_root};
 pub use process::{LeftOut, Process, Result, wait_for};
+pub use proxy::Proxy;
 pub use release::{Mode, RELEASES, Release};
+pub use zookeeper::{ZOOKEEPER, ZOOKEEPERS, ZooKeeper};
