@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(feature = "zookeeper")]
-pub use self::zookeeper::{Layout, ZooKeeperCheckpoints};
+pub use self::zookeeper::{Layout, OldConsumerCheckpoints, ZooKeeperCheckpoints};
 pub use file::FileCheckpoints;
 pub use kafka::KafkaCheckpoints;
 pub use memory::{CommitFate, MemoryCheckpoints};

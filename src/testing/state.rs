@@ -16,6 +16,8 @@ use crate::wire::Uuid;
 pub struct Settings {
     /// The release that all its brokers are.
     pub release: Release,
+    /// The cluster's id, where the release has one (0.10.1 on).
+    pub cluster_id: String,
     /// How many brokers there are; their ids count from 1.
     pub brokers: i32,
     /// Whether asking for a topic that does not exist creates it, as `auto.create.topics.enable`.
@@ -42,6 +44,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             release: Release::LATEST,
+            cluster_id: "embedded-cluster-000000".to_owned(),
             brokers: 1,
             auto_create_topics: true,
             default_partitions: 1,

@@ -55,6 +55,11 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
+    /// The servers, as they were named.
+    pub fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
     /// The session timeout; 15 s by default, at least 4 s. The server must allow it (it does from 2 to 20 times its
     /// `tickTime`, with 2 s ticks 4 to 40 s): what it made of it is not known here.
     #[must_use]

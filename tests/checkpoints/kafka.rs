@@ -370,6 +370,21 @@ async fn pc8_10_foreign_metadata_is_discarded_with_a_reason_and_the_offset_count
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_storm_kafka_client_left_is_a_position_of_its_topology() {
+    let brokers = brokers(Release::LATEST);
+    let text =
+        r#"{"topologyId":"top-1-1700000000","taskId":3,"threadName":"Thread-14-kafka-executor[3, 3]"}"#;
+    let theirs = GroupOffset::new("clicks", 0, 7).metadata(text);
+    cluster(&brokers).await.commit_offsets("billing", &[theirs]).await.unwrap();
+    let opened = own(&store(&brokers).await, "a").await;
+    let loaded = load(&*opened, clicks(0)).await.unwrap();
+    let owner = Owner { instance: "top-1-1700000000".into(), ..Owner::default() };
+    let checkpoint = Checkpoint { owner: Some(owner), ..Checkpoint::at(7) };
+    assert_eq!(loaded, Loaded { checkpoint: Some(checkpoint), discarded: None });
+    commit(&*opened, offer(clicks(0), 8, "a", 1)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_is_an_error_and_never_a_fresh_start() {
     let brokers = brokers(Release::LATEST);
     let opened = own(&store(&brokers).await, "a").await;

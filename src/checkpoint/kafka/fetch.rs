@@ -98,6 +98,9 @@ impl Opened {
             Ok((owner, extras)) => return (owner, Some(extras), None),
             Err(why) => why,
         };
+        if let Some(owner) = note::storm_kafka_client(text) {
+            return (Some(owner), None, None);
+        }
         if !self.reads_parallel_consumer || text.starts_with('{') {
             return (None, None, Some(why));
         }

@@ -27,6 +27,13 @@ pub(super) fn read(text: &str, offset: i64) -> Result<(Option<Owner>, Extras), S
     extras::parse(text, offset).map(|(signature, extras)| (owner(signature), extras))
 }
 
+/// Who wrote it, if it was storm-kafka-client: `{"topologyId":"t-1","taskId":3,"threadName":"…"}`.
+pub(super) fn storm_kafka_client(text: &str) -> Option<Owner> {
+    let found: serde_json::Value = serde_json::from_str(text).ok()?;
+    let instance = found.get("topologyId")?.as_str()?.to_owned();
+    Some(Owner { instance, ..Owner::default() })
+}
+
 fn owner(signature: Signature) -> Option<Owner> {
     let Signature { run, instance, name } = signature;
     if run.is_none() && instance.is_none() && name.is_none() {

@@ -1,7 +1,6 @@
 //! Where a partition's document is: in this layout or the other.
 
 use super::opened::Opened;
-use super::presence::OWNERS;
 use super::{Layout, denied, token};
 use crate::checkpoint::{Problem, document, problem, problem_at};
 use crate::client::TopicPartition;
@@ -223,7 +222,7 @@ pub(super) fn busy(path: &str) -> Error {
 /// A topic is one name, and no way to another place.
 fn check_topic(partition: &TopicPartition) -> Result<()> {
     let topic = &*partition.topic;
-    if topic.is_empty() || topic.contains(['/', '\0']) || matches!(topic, "." | ".." | OWNERS) {
+    if topic.is_empty() || topic.contains(['/', '\0']) || topic.starts_with('~') || matches!(topic, "." | "..") {
         return Err(at(partition, Error::config(format!("{topic:?} is no topic that ZooKeeper could keep"))));
     }
     Ok(())

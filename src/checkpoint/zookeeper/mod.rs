@@ -3,6 +3,7 @@
 mod claims;
 mod commit;
 mod find;
+mod old_consumer;
 mod opened;
 mod presence;
 mod together;
@@ -10,11 +11,12 @@ mod token;
 
 use std::sync::Arc;
 
+pub use self::old_consumer::OldConsumerCheckpoints;
 use self::opened::Opened;
 use super::{Access, CheckpointStore, Checkpoints, Problem, check_id, problem};
 use crate::error::{Error, Result};
 use crate::net::BoxFuture;
-use crate::zookeeper::ZooKeeper;
+use crate::zookeeper::{Session, SessionBuilder, ZooKeeper};
 
 /// Positions in ZooKeeper: `<root>/<id>/partition_<n>`, or `<root>/<id>/<topic>/partition_<n>`, each with
 /// storm-kafka's document.
@@ -67,21 +69,74 @@ pub enum Layout {
 enum Source {
     /// Somebody else's, who closes it.
     Given(Arc<dyn ZooKeeper>),
+    /// One for each time that the store is opened, with these servers.
+    Connect(String),
+    /// The same, with settings.
+    Build(SessionBuilder),
+}
+
+/// A session, and whether it is for whoever has it to close.
+#[derive(Debug)]
+struct Connected {
+    session: Arc<dyn ZooKeeper>,
+    is_ours: bool,
 }
 
 impl Source {
-    async fn session(&self) -> Result<Arc<dyn ZooKeeper>> {
+    async fn connect(&self) -> Result<Connected> {
+        let builder = match self {
+            Source::Given(session) => {
+                return Ok(Connected { session: Arc::clone(session), is_ours: false });
+            }
+            Source::Connect(servers) => Session::builder(servers)?,
+            Source::Build(builder) => builder.clone(),
+        };
+        Ok(Connected { session: Arc::new(builder.connect().await?), is_ours: true })
+    }
+
+    fn describe(&self) -> String {
         match self {
-            Source::Given(session) => Ok(Arc::clone(session)),
+            Source::Given(session) => session.describe(),
+            Source::Connect(servers) => format!("zk://{}", servers.trim_start_matches("zk://")),
+            Source::Build(builder) => format!("zk://{}", builder.servers()),
+        }
+    }
+}
+
+impl Connected {
+    /// The end of a call that needed a session of its own.
+    async fn close(self) {
+        if self.is_ours {
+            self.session.close().await;
         }
     }
 }
 
 impl ZooKeeperCheckpoints {
+    /// At these servers, `host:port,host:port`, below this node: absolute, without a `/` at its end; empty for the
+    /// top. A session is made each time that it is opened, and closed with what was opened.
+    ///
+    /// ```no_run
+    /// # use downspout::checkpoint::ZooKeeperCheckpoints;
+    /// let checkpoints = ZooKeeperCheckpoints::new("zk1:2181,zk2:2181,zk3:2181", "/kafka-spout");
+    /// ```
+    pub fn new(servers: impl Into<String>, root: impl Into<String>) -> Self {
+        ZooKeeperCheckpoints::at(Source::Connect(servers.into()), root.into())
+    }
+
+    /// As [`new`](Self::new), with sessions of these settings.
+    pub fn with(session: SessionBuilder, root: impl Into<String>) -> Self {
+        ZooKeeperCheckpoints::at(Source::Build(session), root.into())
+    }
+
+    fn at(source: Source, root: String) -> Self {
+        ZooKeeperCheckpoints { source, root, layout: None, compat: None }
+    }
+
     /// Through this session, which the caller closes, below this node: absolute, without a `/` at its end;
     /// empty for the top.
     pub fn over(session: Arc<dyn ZooKeeper>, root: impl Into<String>) -> Self {
-        ZooKeeperCheckpoints { source: Source::Given(session), root: root.into(), layout: None, compat: None }
+        ZooKeeperCheckpoints::at(Source::Given(session), root.into())
     }
 
     /// In this layout. What is found in the other one is moved here by the first owner.
@@ -105,26 +160,26 @@ impl ZooKeeperCheckpoints {
     ///
     /// What the session says.
     pub async fn ids(&self) -> Result<Vec<String>> {
-        let session = self.source.session().await?;
         let root = check_root(&self.root)?;
-        let names = session.children(if root.is_empty() { "/" } else { root }).await?;
-        Ok(names.unwrap_or_default())
+        let connected = self.source.connect().await?;
+        let names = connected.session.children(if root.is_empty() { "/" } else { root }).await;
+        connected.close().await;
+        let names = names?.unwrap_or_default();
+        Ok(names.into_iter().filter(|name| !name.starts_with('~')).collect())
     }
 }
 
 impl CheckpointStore for ZooKeeperCheckpoints {
     fn describe(&self) -> String {
-        match &self.source {
-            Source::Given(session) => format!("ZooKeeper {}{}", session.describe(), self.root),
-        }
+        format!("ZooKeeper {}{}", self.source.describe(), self.root)
     }
 
     fn open<'a>(&'a self, id: &'a str, access: Access) -> BoxFuture<'a, Result<Box<dyn Checkpoints>>> {
         Box::pin(async move {
             check_id(id)?;
             let place = format!("{}/{id}", check_root(&self.root)?);
-            let session = self.source.session().await?;
-            let opened = Opened::new(session, place, access, self.layout, self.compat).await?;
+            let connected = self.source.connect().await?;
+            let opened = Opened::new(connected, place, access, self.layout, self.compat).await?;
             Ok(Box::new(opened) as Box<dyn Checkpoints>)
         })
     }

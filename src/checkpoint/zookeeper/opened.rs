@@ -7,7 +7,7 @@ use super::claims::{Claims, Held};
 use super::find::{self, Found, at, busy, unreadable};
 use super::presence::{self, Presence};
 use super::together::together;
-use super::{Layout, denied, token};
+use super::{Connected, Layout, denied, token};
 use crate::checkpoint::{Access, Checkpoints, Loaded, Offer, Owner, Stored, document};
 use crate::client::TopicPartition;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +19,8 @@ const CLAIMS: usize = 8;
 
 pub(super) struct Opened {
     pub(super) session: Arc<dyn ZooKeeper>,
+    /// The session is closed with this.
+    is_ours: bool,
     /// `<root>/<id>`.
     pub(super) place: String,
     pub(super) access: Access,
@@ -34,7 +36,7 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) async fn new(
-        session: Arc<dyn ZooKeeper>,
+        Connected { session, is_ours }: Connected,
         place: String,
         access: Access,
         layout: Option<Layout>,
@@ -52,7 +54,7 @@ impl Opened {
             _ => (token::random(), None),
         };
         let (claims, presence) = (Mutex::default(), Mutex::new(presence));
-        let opened = Opened { session, place, access, layout, compat, token, claims, presence };
+        let opened = Opened { session, is_ours, place, access, layout, compat, token, claims, presence };
         opened.show_presence().await?;
         Ok(opened)
     }
@@ -199,6 +201,9 @@ impl Checkpoints for Opened {
                 && !matches!(why.kind(), ErrorKind::ClientClosed)
             {
                 tracing::debug!(error = %why, path, "the node that says that this owner is alive stays until the session ends");
+            }
+            if self.is_ours {
+                self.session.close().await;
             }
         })
     }

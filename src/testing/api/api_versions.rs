@@ -1,7 +1,6 @@
 //! ApiVersions: the release's own list.
 
 use super::Call;
-use super::metadata::CLUSTER_ID;
 use crate::protocol::{
     ApiKey, ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Versions,
 };
@@ -17,7 +16,8 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, request: ApiVersionsRequ
     }
     // KIP-1242: the client says whom it takes this broker for.
     let expected = request.cluster_id.as_deref();
-    if expected.is_some_and(|cluster| (cluster, request.node_id) != (CLUSTER_ID, call.node)) {
+    if expected.is_some_and(|cluster| (cluster, request.node_id) != (&*state.settings.cluster_id, call.node))
+    {
         return ApiVersionsResponse { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, ..Default::default() };
     }
     let api_keys = state.apis.iter().map(range).collect();

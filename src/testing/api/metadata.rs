@@ -9,9 +9,6 @@ use crate::protocol::{
 };
 use crate::testing::state::{Partition, State};
 
-/// The id that every embedded cluster has.
-pub(super) const CLUSTER_ID: &str = "embedded-cluster-000000";
-
 pub(super) fn answer(state: &mut State, call: Call<'_>, request: MetadataRequest) -> MetadataResponse {
     // An empty list asks for all topics in version 0, and for none later.
     let asked = request.topics.filter(|topics| call.version > 0 || !topics.is_empty());
@@ -31,7 +28,7 @@ pub(super) fn answer(state: &mut State, call: Call<'_>, request: MetadataRequest
     };
     MetadataResponse {
         brokers: brokers(state, &topics),
-        cluster_id: Some(CLUSTER_ID.to_owned()),
+        cluster_id: Some(state.settings.cluster_id.clone()),
         controller_id: state.live_nodes().next().map_or(-1, |node| node.id),
         topics,
         error_code: call.injected.top().unwrap_or_default(),

@@ -2,6 +2,8 @@
 
 mod documents;
 mod layouts;
+mod memory;
+mod old_consumer;
 mod owners;
 mod schedules;
 

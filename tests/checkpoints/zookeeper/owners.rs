@@ -38,7 +38,7 @@ async fn others_go_on_when_one_partition_is_lost_and_what_is_released_is_forgott
     let first = own(&over(&zookeeper), "a").await;
     first.load(&[clicks(0), clicks(1)]).await.into_iter().for_each(|one| drop(one.unwrap()));
     let offers = |n| [offer(clicks(0), n, "a", 1), offer(clicks(1), n, "a", 1)];
-    first.commit(&offers(1)).await.into_iter().for_each(|one| drop(one.unwrap()));
+    assert!(first.commit(&offers(1)).await.iter().all(Result::is_ok));
     let second = own(&over(&zookeeper), "b").await;
     load(&*second, clicks(0)).await.unwrap();
     let outcomes = first.commit(&offers(2)).await;
@@ -154,7 +154,7 @@ async fn an_owner_without_an_answer_for_two_thirds_of_its_session_checks_its_cla
     let opened = own(&over(&client), "a").await;
     opened.load(&[clicks(0), clicks(1)]).await.into_iter().for_each(|one| drop(one.unwrap()));
     let offers = |n| [offer(clicks(0), n, "a", 1), offer(clicks(1), n, "a", 1)];
-    opened.commit(&offers(1)).await.into_iter().for_each(|one| drop(one.unwrap()));
+    assert!(opened.commit(&offers(1)).await.iter().all(Result::is_ok));
 
     client.set_reachable(false);
     let silent = opened.commit(&offers(2)).await.remove(0).unwrap_err();
