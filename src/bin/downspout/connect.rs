@@ -118,7 +118,9 @@ impl Target {
 
     /// The brokers that ZooKeeper knows, and from then on both.
     async fn through_zookeeper(&self, servers: &str) -> Result<CrossChecked, Error> {
-        let zookeeper = Arc::new(ZooKeeperBrokers::new(zookeeper::session(servers).await?));
+        let zookeeper = Arc::new(ZooKeeperBrokers::new(
+            zookeeper::session(servers, self.properties.zookeeper_session).await?,
+        ));
         let known = zookeeper.read(&TopicSelection::Named(BTreeSet::new())).await?;
         let addresses = known.brokers.iter().map(|broker| broker.address.clone());
         let dialer = self.dialer(VersionSource::Advertised)?;

@@ -31,6 +31,7 @@ pub(crate) struct Properties {
     pub(crate) retries: Option<u32>,
     pub(crate) retry_backoff: Option<Duration>,
     pub(crate) batch_bytes: Option<usize>,
+    pub(crate) zookeeper_session: Option<Duration>,
 }
 
 /// What to do when the offset that comes next is not in the log.
@@ -85,6 +86,7 @@ const NAMES: &[(&str, Setter)] = &[
     ("retries", |p, v| set(&mut p.retries, number(v, 0))),
     ("message.send.max.retries", |p, v| set(&mut p.retries, number(v, 0))),
     ("retry.backoff.ms", |p, v| set(&mut p.retry_backoff, ms(v))),
+    ("zookeeper.session.timeout.ms", |p, v| set(&mut p.zookeeper_session, ms(v))),
     ("batch.size", |p, v| set(&mut p.batch_bytes, number(v, 1))),
 ];
 

@@ -222,7 +222,11 @@ pub(super) fn busy(path: &str) -> Error {
 /// A topic is one name, and no way to another place.
 fn check_topic(partition: &TopicPartition) -> Result<()> {
     let topic = &*partition.topic;
-    if topic.is_empty() || topic.contains(['/', '\0']) || topic.starts_with('~') || matches!(topic, "." | "..") {
+    if topic.is_empty()
+        || topic.contains(['/', '\0'])
+        || topic.starts_with('~')
+        || matches!(topic, "." | "..")
+    {
         return Err(at(partition, Error::config(format!("{topic:?} is no topic that ZooKeeper could keep"))));
     }
     Ok(())

@@ -5,6 +5,7 @@ mod discovery;
 mod ensembles;
 mod faults;
 mod flaws;
+mod members;
 mod servers;
 mod sessions;
 

@@ -20,6 +20,8 @@ use super::watch::Watch;
 use super::{print, topics};
 use crate::exit::{Exit, Failure};
 use crate::signals::{self, Asked};
+use crate::store::StoreName;
+use crate::zookeeper;
 
 /// Between two looks at what is done.
 const LOOK: Duration = Duration::from_millis(100);
@@ -72,9 +74,19 @@ async fn start(loaded: &Loaded) -> Result<Started, Failure> {
         true => Some(Ends::of(&cluster, &config.topics).await?),
         false => None,
     };
-    let store = config.store.store(&cluster);
-    let builder =
-        Spout::builder(cluster).id(config.id()).checkpoints(store).settings(config.settings.clone());
+    let builder = match &config.store {
+        StoreName::ZooKeeper(name) => {
+            let session = zookeeper::session(name.servers(), target.properties.zookeeper_session).await?;
+            let (store, members) = name.shared(session);
+            let builder = Spout::builder(cluster).checkpoints(store);
+            if config.members { builder.members(members) } else { builder }
+        }
+        store => {
+            let store = store.store(&cluster);
+            Spout::builder(cluster).checkpoints(store)
+        }
+    };
+    let builder = builder.id(config.id()).settings(config.settings.clone());
     let spout = topics::tell(builder, &config.topics).build().await?;
     Ok(Started { spout, ends })
 }

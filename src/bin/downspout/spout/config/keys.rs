@@ -88,7 +88,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Key> {
 }
 
 const CONNECTION: &[Key] = &[
-    key("brokers", Kind::List(','), "Brokers to begin with: host:port,host:port; the port is 9092 unless given", |d, v| {
+    key("brokers", Kind::List(','), "Brokers to begin with: host:port,host:port; the port is 9092 unless given. Or the ZooKeeper that knows them: zk://host:port,host:port/chroot", |d, v| {
         d.brokers = v.parts().join(",");
         Ok(())
     })
@@ -135,7 +135,7 @@ const POSITION: &[Key] = &[
         Ok(())
     })
     .shown("ID"),
-    key("store", Kind::Text, "Where positions are kept: memory (not beyond this process), file:DIR, kafka, or kafka:GROUP", |d, v| {
+    key("store", Kind::Text, "Where positions are kept: memory (not beyond this process), zk://HOST:PORT,…/ROOT, file:DIR, kafka, or kafka:GROUP", |d, v| {
         d.store = v.filled()?.parse()?;
         Ok(())
     })
@@ -204,6 +204,17 @@ const POSITION: &[Key] = &[
             Ok(())
         },
     ),
+    key(
+        "members",
+        Kind::Switch,
+        "Share the partitions with all processes that run this spout so, instead of by tasks; needs a store in \
+         ZooKeeper",
+        |d, v| {
+            d.members = v.switch()?;
+            Ok(())
+        },
+    )
+    .or("false"),
     key("task_index", Kind::Number, "Number of this task among --total-tasks, from 0", |d, v| {
         d.settings.task_index = v.number()?;
         Ok(())

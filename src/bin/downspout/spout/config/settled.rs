@@ -21,6 +21,7 @@ pub(crate) struct Config {
     pub(crate) topics: Vec<Wanted>,
     pub(super) id: Option<String>,
     pub(crate) store: StoreName,
+    pub(crate) members: bool,
     pub(crate) settings: SpoutSettings,
     pub(super) retry: &'static str,
     pub(super) backoff: Backoff,
@@ -52,6 +53,7 @@ impl Config {
             topics: Vec::new(),
             id: None,
             store: StoreName::Memory,
+            members: false,
             settings: SpoutSettings::default(),
             retry: "",
             backoff: Backoff::default(),
@@ -102,6 +104,16 @@ impl Config {
         }
         if self.id.is_none() && self.is_durable() {
             return Err("no id: say with --id under which name positions are kept".into());
+        }
+        only_with(
+            "members",
+            "a store in ZooKeeper (--store zk://…)",
+            matches!(self.store, StoreName::ZooKeeper(_)),
+        )?;
+        if self.members && self.settings.total_tasks != 1 {
+            return Err(
+                "partitions are either those of a task (total_tasks) or shared (members), not both".into()
+            );
         }
         self.settings.retry = match self.retry {
             "failed_set" => RetryMode::FailedSet,
