@@ -34,9 +34,11 @@ fn twins(name: &str) -> Result<()> {
         let second = Life::begin(&plan)?;
         // The file store has a lock, and it is the first one's.
         let (last, then) = (second.end()?, first.end()?);
-        let wanted = if store == Store::File { FAILED } else { STOPPED };
+        // In Kafka a late comer may find the other one's position in place of its claim, and not even begin.
+        let wanted: &[i32] = if store == Store::File { &[FAILED] } else { &[STOPPED, FAILED] };
         let ends = [last, then];
-        let losers: Vec<_> = ends.iter().filter(|end| end.code == Some(wanted)).collect();
+        let losers: Vec<_> =
+            ends.iter().filter(|end| end.code.is_some_and(|code| wanted.contains(&code))).collect();
         assert!(!losers.is_empty(), "{ends:?}");
         for loser in &losers {
             println!("{release}, {store:?}: {}", loser.words.lines().last().unwrap_or_default());
