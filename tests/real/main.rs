@@ -27,6 +27,7 @@ mod simple_consumer;
 mod simple_reads;
 mod spout_lives;
 mod stage;
+mod storm;
 mod transactions;
 mod upgraded;
 mod versions;
