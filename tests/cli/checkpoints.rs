@@ -277,7 +277,7 @@ fn wrong_usage_is_told() {
     let table: &[(&[&str], &str)] = &[
         (&["checkpoint", "list", "--store", "file:/x"], "--id"),
         (&["checkpoint", "list", "--store", "memory", "--id", "a"], "gone with the process"),
-        (&["checkpoint", "list", "--store", "zk:/x", "--id", "a"], "expected file:DIR, kafka, kafka:GROUP"),
+        (&["checkpoint", "list", "--store", "zk:/x", "--id", "a"], "file:DIR, kafka, kafka:GROUP"),
         (&["checkpoint", "list", "--store", "kafka", "--id", "a"], "no brokers"),
         (&["checkpoint", "list", "--store", "file:/x", "--id", "a/b"], "is no id"),
         (&["lag", "--store", "file:/x", "--id", "a"], "no brokers"),

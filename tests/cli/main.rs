@@ -12,6 +12,7 @@ mod demo;
 mod dlq;
 mod following;
 mod generated;
+mod migrate;
 mod reading;
 mod spout;
 mod usage;

@@ -28,6 +28,7 @@ mod simple_reads;
 mod spout;
 mod spout_lives;
 mod stage;
+mod storm;
 mod transactions;
 mod upgraded;
 mod versions;

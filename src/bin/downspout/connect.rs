@@ -17,7 +17,7 @@ use crate::properties::Properties;
 use crate::zookeeper;
 
 /// Where the brokers are.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ConnectArgs {
     /// Brokers to begin with: host:port,host:port; the port is 9092 unless given. Or the ZooKeeper that
     /// knows them: zk://host:port,host:port/chroot
@@ -53,6 +53,11 @@ impl ConnectArgs {
         let brokers = self.brokers.iter().flat_map(|list| ["--brokers".to_owned(), list.clone()]);
         let properties = self.properties.iter().flat_map(|one| ["-X".to_owned(), one.clone()]);
         brokers.chain(properties).collect()
+    }
+
+    /// The same way, to other brokers.
+    pub(crate) fn to(&self, brokers: &str) -> Self {
+        ConnectArgs { brokers: Some(brokers.to_owned()), properties: self.properties.clone() }
     }
 
     pub(crate) fn new(brokers: Option<String>, properties: Vec<String>) -> Self {

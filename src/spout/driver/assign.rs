@@ -98,7 +98,14 @@ impl Driver {
 
     fn apply(&mut self, change: Change) {
         for partition in change.removed {
-            tracing::warn!(topic = %partition.topic, partition = partition.partition, "the partition is gone");
+            match self.member {
+                Some(_) => {
+                    tracing::info!(topic = %partition.topic, partition = partition.partition, "the partition goes to another member")
+                }
+                None => {
+                    tracing::warn!(topic = %partition.topic, partition = partition.partition, "the partition is gone")
+                }
+            }
             self.regained.remove(&partition);
             self.lose(&partition);
         }

@@ -28,6 +28,10 @@ const EXCLUDED: [&str; 7] = [
     "org.scala-lang:scala-compiler",
 ];
 
+/// Left out of Storm: what can't be had, and logging that clashes with Kafka's.
+const EXCLUDED_OF_STORM: [&str; 3] =
+    ["ring-cors:ring-cors", "org.apache.logging.log4j:*", "org.slf4j:log4j-over-slf4j"];
+
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
 
 impl Libs {
@@ -47,6 +51,21 @@ impl Libs {
             artifacts.push("org.xerial.snappy:snappy-java:1.1.10.5".to_owned());
         }
         Self::ensure(&format!("zookeeper/{release}"), &artifacts)
+    }
+
+    /// The original spout, with what it needs to run without Storm around it.
+    pub fn storm_kafka() -> Result<Self, LeftOut> {
+        let artifacts = [
+            "org.apache.storm:storm-core:1.2.4",
+            "org.apache.storm:storm-kafka:1.2.4",
+            "org.apache.kafka:kafka_2.11:0.10.2.2",
+            "org.apache.kafka:kafka-clients:0.10.2.2",
+            // The one that comes with it does not work on today's Java.
+            "org.apache.zookeeper:zookeeper:3.5.10",
+            "javax.xml.bind:jaxb-api:2.3.1",
+            "org.slf4j:slf4j-log4j12:1.7.21",
+        ];
+        Self::ensure("storm-kafka/1.2.4", &artifacts.map(str::to_owned))
     }
 
     fn ensure(name: &str, artifacts: &[String]) -> Result<Self, LeftOut> {
@@ -114,7 +133,11 @@ fn pom(artifacts: &[String]) -> String {
             panic!("not group:artifact:version: {artifact}")
         };
         // The tools are one jar on top of the broker's, whose dependencies are there already.
-        let excluded: &[&str] = if name == "kafka-tools" { &["*:*"] } else { &EXCLUDED };
+        let excluded: &[&str] = match (group, name) {
+            (_, "kafka-tools") => &["*:*"],
+            ("org.apache.storm", _) => &EXCLUDED_OF_STORM,
+            _ => &EXCLUDED,
+        };
         let _ = write!(
             text,
             "<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>\

@@ -3,6 +3,7 @@
 mod change;
 mod export;
 mod import;
+mod migrate;
 mod place;
 mod plan;
 mod reset;
@@ -34,6 +35,7 @@ enum Checkpoint {
     Reset(reset::ResetArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
+    Migrate(migrate::MigrateArgs),
 }
 
 pub(crate) async fn run(args: &CheckpointArgs) -> Result<Exit, Failure> {
@@ -44,5 +46,6 @@ pub(crate) async fn run(args: &CheckpointArgs) -> Result<Exit, Failure> {
         Checkpoint::Reset(args) => until_signal(reset::run(args)).await,
         Checkpoint::Export(args) => until_signal(export::run(args)).await,
         Checkpoint::Import(args) => until_signal(import::run(args)).await,
+        Checkpoint::Migrate(args) => until_signal(migrate::run(args)).await,
     }
 }

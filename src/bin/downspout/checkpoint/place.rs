@@ -15,7 +15,7 @@ use crate::store::StoreName;
 pub(crate) struct Place {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// Where positions are kept: file:DIR, kafka, or kafka:GROUP
+    /// Where positions are kept: zk://HOST:PORT,…/ROOT, file:DIR, kafka, or kafka:GROUP
     #[arg(short, long, value_name = "STORE")]
     store: StoreName,
     /// The spout's id; may be left out with kafka:GROUP
@@ -24,6 +24,10 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    pub(super) fn new(connect: ConnectArgs, store: StoreName, id: Option<String>) -> Self {
+        Place { connect, store, id }
+    }
+
     pub(crate) fn id(&self) -> Result<&str, Failure> {
         match (&self.id, &self.store) {
             (Some(id), _) => Ok(id),
