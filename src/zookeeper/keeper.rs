@@ -269,9 +269,7 @@ impl Keeper {
     }
 
     fn due(&self, life: &mut Life) -> Option<End> {
-        if life.zk.is_none() {
-            return None;
-        }
+        life.zk.as_ref()?;
         let silent = self.shared.heard().max(life.since).elapsed();
         let times = self.shared.times();
         let patience = if life.was_up { times.given_up() } else { times.call() };

@@ -204,12 +204,12 @@ async fn lost_requests_answers_and_sessions_only_delay() {
                 };
                 let order = std::sync::atomic::Ordering::Relaxed;
                 let drawn = chance.fetch_update(order, order, next).unwrap_or_default() >> 33;
-                let is_bad = Instant::now() < until && drawn % 7 == 0;
+                let is_bad = Instant::now() < until && drawn.is_multiple_of(7);
                 let is_write =
                     matches!(call.operation, ZooKeeperOperation::Create | ZooKeeperOperation::Delete);
                 is_bad.then_some(match drawn / 7 % 5 {
                     0 if is_write => ZooKeeperFault::LostAnswer,
-                    1 if is_write => ZooKeeperFault::ReadAgain { done: drawn % 2 == 0 },
+                    1 if is_write => ZooKeeperFault::ReadAgain { done: drawn.is_multiple_of(2) },
                     2 => ZooKeeperFault::SessionLost,
                     3 => ZooKeeperFault::Late(Duration::from_secs(drawn % 9)),
                     _ => ZooKeeperFault::NoAnswer,
