@@ -210,6 +210,7 @@ impl Keeper {
             Life { probed, .. } => *probed + self.shared.times().probe(),
         };
         match timeout_at(due, self.inbox.recv()).await {
+            Err(_) if life.zk.is_none() => {} // it is still being dialled
             Err(_) => return self.due(life),
             Ok(None) => return Some(End::Closed(None)),
             Ok(Some(Event::Close(done))) => return Some(End::Closed(Some(done))),
@@ -269,7 +270,6 @@ impl Keeper {
     }
 
     fn due(&self, life: &mut Life) -> Option<End> {
-        life.zk.as_ref()?;
         let silent = self.shared.heard().max(life.since).elapsed();
         let times = self.shared.times();
         let patience = if life.was_up { times.given_up() } else { times.call() };
