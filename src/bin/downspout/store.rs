@@ -80,7 +80,7 @@ impl StoreName {
 }
 
 impl ZooKeeperName {
-    fn store(&self) -> ZooKeeperCheckpoints {
+    pub(crate) fn store(&self) -> ZooKeeperCheckpoints {
         let mut store = ZooKeeperCheckpoints::new(&self.servers, &self.root);
         if let Some(layout) = self.layout {
             store = store.layout(layout);

@@ -135,7 +135,7 @@ const POSITION: &[Key] = &[
         Ok(())
     })
     .shown("ID"),
-    key("store", Kind::Text, "Where positions are kept: memory (not beyond this process), file:DIR, kafka, or kafka:GROUP", |d, v| {
+    key("store", Kind::Text, "Where positions are kept: memory (not beyond this process), zk://HOST:PORT,…/ROOT, file:DIR, kafka, or kafka:GROUP", |d, v| {
         d.store = v.filled()?.parse()?;
         Ok(())
     })
