@@ -178,7 +178,8 @@ mod tests {
         assert!(times(&[&source(0, None, 9)], &[0], true).is_err());
         assert_eq!(times(&[&source(0, None, 0)], &[0], true).unwrap()[0].2, None);
         // Nothing to go by in one: all from the start.
-        let times = times(&[&source(0, None, 0), &source(1, Some(4), 9)], &[0, 1, 2], false).unwrap();
+        let (empty, other) = (source(0, None, 0), source(1, Some(4), 9));
+        let times = times(&[&empty, &other], &[0, 1, 2], false).unwrap();
         assert!(times.iter().all(|(_, _, time)| time.is_none()));
     }
 }
