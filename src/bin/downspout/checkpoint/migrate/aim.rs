@@ -33,6 +33,9 @@ pub(super) struct Source {
     log: Bounds,
 }
 
+/// A position, a partition of the other log, and the time to go by.
+type Timed<'a> = (&'a Source, i32, Option<i64>);
+
 /// A position, and where it goes.
 pub(super) type Aimed = (Source, (TopicPartition, i64));
 
@@ -125,11 +128,7 @@ async fn by_time(
 
 /// The times to go by for the partitions of a topic. Where there are as many as before (`is_each`), by their own; else
 /// all by the earliest, as nobody knows where a record went.
-fn times<'a>(
-    sources: &[&'a Source],
-    numbers: &[i32],
-    is_each: bool,
-) -> Result<Vec<(&'a Source, i32, Option<i64>)>, Failure> {
+fn times<'a>(sources: &[&'a Source], numbers: &[i32], is_each: bool) -> Result<Vec<Timed<'a>>, Failure> {
     let untimed = sources.iter().find(|source| source.time.is_none() && source.log.end > source.log.start);
     if let Some(source) = untimed {
         return Err(Failure::usage(format_args!(
