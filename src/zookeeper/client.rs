@@ -71,6 +71,8 @@ pub(super) struct Turn {
 pub(super) struct Shared {
     pub turns: watch::Sender<Turn>,
     session: AtomicU64,
+    /// In milliseconds: as asked for until a server has said what it gives.
+    timeout: AtomicU64,
     heard: Mutex<Clock>,
     failures: Mutex<Vec<(String, String)>>,
 }
@@ -83,15 +85,27 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(timeout: Duration) -> Self {
         let shared = Shared {
             turns: watch::Sender::new(Turn::default()),
             session: AtomicU64::new(0),
+            timeout: AtomicU64::default(),
             heard: Mutex::new(Clock::now()),
             failures: Mutex::default(),
         };
         shared.new_session();
+        shared.given(timeout);
         shared
+    }
+
+    pub(super) fn times(&self) -> Times {
+        Times { session: Duration::from_millis(self.timeout.load(Ordering::SeqCst)) }
+    }
+
+    /// The session timeout is this one.
+    pub(super) fn given(&self, timeout: Duration) {
+        let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.timeout.store(millis, Ordering::SeqCst);
     }
 
     pub(super) fn session(&self) -> u64 {
@@ -138,7 +152,7 @@ impl Client {
     /// Starts the thread.
     pub(super) fn start(settings: Settings) -> std::io::Result<Self> {
         let (inbox, events) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(settings.timeout));
         let has_auth = settings.auth.clone();
         let keeper = Keeper::new(settings, Arc::clone(&shared), inbox.clone(), events);
         // A runtime that is dropped ends all that the client left behind, and must not be somebody else's.

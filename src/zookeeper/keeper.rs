@@ -11,7 +11,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_async::{WatchedEvent, ZkState};
 
 use super::Servers;
-use super::client::{Job, No, Shared, Times, Zk, no};
+use super::client::{Job, No, Shared, Zk, no};
+use super::handshake::session_timeout;
 use crate::net::{Backoff, share_by_chance};
 
 /// Between the client's own attempts to connect; with none it spins.
@@ -29,7 +30,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 #[derive(Clone)]
 pub(super) struct Settings {
     pub servers: Servers,
-    pub times: Times,
+    /// As it is asked for.
+    pub timeout: Duration,
     /// Scheme and secret.
     pub auth: Option<(String, Vec<u8>)>,
 }
@@ -132,6 +134,7 @@ impl Keeper {
             pause: PAUSES.0,
         };
         let dial = dial(
+            Arc::clone(&self.shared),
             self.settings.clone(),
             self.hosts.clone(),
             life.number,
@@ -146,9 +149,12 @@ impl Keeper {
             }
         };
         life.is_lost.store(true, Ordering::SeqCst);
+        if life.zk.is_none() && matches!(end, End::Closed(_)) {
+            self.dialled(&mut life).await;
+        }
         if let Some(zk) = &life.zk {
             // Whatever it has for a session now: nobody wants it any more.
-            let limit = if matches!(end, End::Lost) { RETRY } else { self.settings.times.call() };
+            let limit = if matches!(end, End::Lost) { RETRY } else { self.shared.times().call() };
             if let Ok(Ok(())) = timeout(limit, zk.close()).await {
                 // It is written, and not answered: the connection must not break before it is read.
                 tokio::time::sleep(CLOSING).await;
@@ -167,10 +173,23 @@ impl Keeper {
         end
     }
 
+    /// Waits for the client that is on its way, so that its session can be ended.
+    async fn dialled(&mut self, life: &mut Life) {
+        let until = Instant::now() + self.shared.times().call();
+        while let Ok(Some(event)) = timeout_at(until, self.inbox.recv()).await {
+            if let Event::Dialled(number, dialled) = event
+                && number == life.number
+            {
+                life.zk = dialled.ok();
+                return;
+            }
+        }
+    }
+
     /// All servers are tried before there is a pause.
     async fn pause(&mut self) -> Option<End> {
         let rounds = self.failures / u32::try_from(self.hosts.len()).unwrap_or(1).max(1);
-        let backoff = Backoff { first: Duration::from_millis(100), longest: self.settings.times.probe() };
+        let backoff = Backoff { first: Duration::from_millis(100), longest: self.shared.times().probe() };
         let until = Instant::now() + backoff.after(rounds);
         loop {
             match timeout_at(until, self.inbox.recv()).await {
@@ -186,11 +205,12 @@ impl Keeper {
     /// Takes the next thing that happens, or does what is due.
     async fn step(&mut self, life: &mut Life) -> Option<End> {
         let due = match life {
-            Life { zk: None, .. } => Instant::now() + self.settings.times.session,
+            Life { zk: None, .. } => Instant::now() + self.shared.times().session,
             Life { is_up: false, .. } => Instant::now() + SLICE,
-            Life { probed, .. } => *probed + self.settings.times.probe(),
+            Life { probed, .. } => *probed + self.shared.times().probe(),
         };
         match timeout_at(due, self.inbox.recv()).await {
+            Err(_) if life.zk.is_none() => {} // it is still being dialled
             Err(_) => return self.due(life),
             Ok(None) => return Some(End::Closed(None)),
             Ok(Some(Event::Close(done))) => return Some(End::Closed(Some(done))),
@@ -250,11 +270,8 @@ impl Keeper {
     }
 
     fn due(&self, life: &mut Life) -> Option<End> {
-        if life.zk.is_none() {
-            return None;
-        }
         let silent = self.shared.heard().max(life.since).elapsed();
-        let times = self.settings.times;
+        let times = self.shared.times();
         let patience = if life.was_up { times.given_up() } else { times.call() };
         if silent >= patience {
             if !life.was_up {
@@ -278,16 +295,17 @@ impl Keeper {
     }
 }
 
-/// A client that has begun to connect: to all servers, the first of which takes connections. Their names are
+/// A client that has begun to connect: to all servers, the first of which gives sessions. Their names are
 /// resolved here, each time, since the client asks for one address of each, once, and waits for it with its thread.
 async fn dial(
+    shared: Arc<Shared>,
     settings: Settings,
     hosts: Vec<(String, u16)>,
     life: u64,
     is_lost: Arc<AtomicBool>,
     events: mpsc::UnboundedSender<Event>,
 ) -> Result<Arc<Zk>, Vec<(String, String)>> {
-    let patience = settings.times.call();
+    let patience = shared.times().call();
     let mut failures = Vec::new();
     let mut addresses = Vec::new();
     for (host, port) in hosts {
@@ -301,21 +319,33 @@ async fn dial(
     }
     let mut is_reached = false;
     for i in 0..addresses.len() {
-        match timeout(patience, TcpStream::connect(addresses[i])).await {
-            Ok(Ok(_)) => {
+        let asked =
+            async { session_timeout(&mut TcpStream::connect(addresses[i]).await?, settings.timeout).await };
+        let why = match timeout(patience, asked).await {
+            Ok(Ok(given)) if given >= Duration::from_secs(1) => {
+                if given != settings.timeout {
+                    tracing::info!(asked = ?settings.timeout, ?given, "the session timeout is the server's");
+                }
+                shared.given(given);
                 addresses.rotate_left(i);
                 is_reached = true;
                 break;
             }
-            Ok(Err(why)) => failures.push((addresses[i].to_string(), why.to_string())),
-            Err(_) => failures.push((addresses[i].to_string(), format!("no connection within {patience:?}"))),
-        }
+            Ok(Ok(given)) => format!("it gives sessions of {given:?} only"),
+            Ok(Err(why)) if why.kind() == std::io::ErrorKind::UnexpectedEof => {
+                "it closes the connection: it has no quorum, or too many connections, or is no ZooKeeper"
+                    .to_owned()
+            }
+            Ok(Err(why)) => why.to_string(),
+            Err(_) => format!("it gives no session within {patience:?}: it is frozen, or no ZooKeeper"),
+        };
+        failures.push((addresses[i].to_string(), why));
     }
     if !is_reached {
         return Err(failures);
     }
     let list: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let session = settings.times.session;
+    let session = settings.timeout;
     let nobody = |_: WatchedEvent| {};
     let zk = timeout(patience, Zk::connect_with_retry_time(&list.join(","), session, nobody, RETRY)).await;
     let zk = match zk {

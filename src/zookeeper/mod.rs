@@ -6,6 +6,8 @@
 #[cfg(feature = "zookeeper")]
 mod client;
 #[cfg(feature = "zookeeper")]
+mod handshake;
+#[cfg(feature = "zookeeper")]
 mod keeper;
 mod path;
 mod servers;
@@ -64,7 +66,7 @@ pub trait ZooKeeper: Send + Sync + fmt::Debug {
     /// frozen: from ⅔ of the timeout on nobody may count on what is ephemeral any more.
     fn silence(&self) -> Duration;
 
-    /// Session timeout, as far as this side knows.
+    /// The session timeout, as the server has set it.
     fn timeout(&self) -> Duration;
 
     /// Ends the session; ephemeral nodes go at once. Nothing more is asked of it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::client::{Client, No, Rights, Times};
+use super::client::{Client, No, Rights};
 use super::keeper::Settings;
 use super::watches::Watches;
 use super::{Created, Deleted, Mode, Node, Servers, SessionId, Trouble, Written, ZooKeeper, path};
@@ -41,7 +41,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// ```
 pub struct Session {
     servers: Servers,
-    times: Times,
     client: Client,
     watches: Watches,
 }
@@ -60,8 +59,8 @@ impl SessionBuilder {
         &self.servers
     }
 
-    /// The session timeout; 15 s by default, at least 4 s. The server must allow it (it does from 2 to 20 times its
-    /// `tickTime`, with 2 s ticks 4 to 40 s): what it made of it is not known here.
+    /// The session timeout to ask for; 15 s by default, at least 4 s. A server gives from 2 to 20 times its `tickTime`,
+    /// with 2 s ticks 4 to 40 s; [`ZooKeeper::timeout`] then tells what it gave.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -88,11 +87,10 @@ impl SessionBuilder {
                 "a ZooKeeper session of {asked:?} is too short: at least {least:?}"
             )));
         }
-        let times = Times { session: self.timeout };
-        let settings = Settings { servers: self.servers.clone(), times, auth: self.auth };
+        let settings = Settings { servers: self.servers.clone(), timeout: self.timeout, auth: self.auth };
         let client = Client::start(settings)
             .map_err(|why| Error::config(format!("no thread for a session with ZooKeeper: {why}")))?;
-        let session = Session { servers: self.servers, times, client, watches: Watches::default() };
+        let session = Session { servers: self.servers, client, watches: Watches::default() };
         let mut turns = session.client.shared.turns.subscribe();
         let up = timeout(self.timeout, turns.wait_for(|turn| turn.is_up)).await.map(drop);
         up.map_err(|_| session.silent(None))?;
@@ -138,7 +136,7 @@ impl Session {
     }
 
     fn attempt(&self) -> Attempt {
-        Attempt { until: Instant::now() + self.times.call(), in_doubt: false }
+        Attempt { until: Instant::now() + self.client.shared.times().call(), in_doubt: false }
     }
 
     fn trouble(&self, why: Trouble) -> Error {
@@ -149,7 +147,7 @@ impl Session {
         if self.client.is_closed() {
             return Error::new(ErrorKind::ClientClosed);
         }
-        let call = self.times.call();
+        let call = self.client.shared.times().call();
         let failures = self.client.shared.failures();
         self.trouble(match attempt {
             Some(Attempt { in_doubt: true, .. }) => Trouble::Unknown(call * 2),
@@ -172,7 +170,7 @@ impl Session {
     async fn again(&self, attempt: &mut Attempt, asked: bool) -> Result<()> {
         if asked && !attempt.in_doubt {
             attempt.in_doubt = true;
-            attempt.until = Instant::now() + self.times.call();
+            attempt.until = Instant::now() + self.client.shared.times().call();
         }
         if self.client.is_closed() || Instant::now() + PAUSE >= attempt.until {
             return Err(self.silent(Some(attempt)));
@@ -355,7 +353,9 @@ impl ZooKeeper for Session {
         Box::pin(async move {
             let until = Instant::now() + at_most;
             match self.full(path) {
-                Ok(full) => self.watches.changed(&self.client, &full, until, self.times.call()).await,
+                Ok(full) => {
+                    self.watches.changed(&self.client, &full, until, self.client.shared.times().call()).await
+                }
                 Err(_) => tokio::time::sleep_until(until).await,
             }
         })
@@ -370,13 +370,14 @@ impl ZooKeeper for Session {
     }
 
     fn timeout(&self) -> Duration {
-        self.times.session
+        self.client.shared.times().session
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // A server that does not answer is not waited for: the session then ends by itself.
-            let _ = timeout(self.times.call() + Duration::from_secs(1), self.client.close()).await;
+            let _ = timeout(self.client.shared.times().call() + Duration::from_secs(1), self.client.close())
+                .await;
         })
     }
 }

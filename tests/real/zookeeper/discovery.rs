@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use downspout::client::{Cluster, Item, StartOffset};
 use downspout::discovery::{
     Bootstrap, BrokerReader, CrossChecked, Metadata, PartitionMetadata, TopicSelection, ZooKeeperBrokers,
 };
 use downspout::net::{BrokerAddress, Dialer};
 
 use super::*;
-use crate::harness::{Driver, Kafka, Mode, Options, Prepared, Release};
+use crate::harness::{Driver, Kafka, Mode, Options, Prepared, Release, Send};
 use crate::stage::{Turn, left_out};
 
 fn start(release: &str, options: Options) -> Option<Kafka> {
@@ -123,7 +124,32 @@ async fn equals_the_metadata_api(release: &str, chroot: &'static str) {
     // Old releases keep the dead broker in their answers: what they lead is compared, once it is back.
     kafka.start_again(leader).unwrap();
     agreed("after an election", &brokers, &zookeeper).await;
+    reads_by_zookeeper_alone(&kafka, zookeeper).await;
     session.close().await;
+}
+
+/// A stream whose brokers and leaders come from ZooKeeper, across the death of a leader.
+async fn reads_by_zookeeper_alone(kafka: &Kafka, zookeeper: ZooKeeperBrokers) {
+    let mut driver = Driver::start(kafka).unwrap();
+    driver.producer("p", &["acks=all"]).unwrap();
+    let records = |values: &[&str]| -> Vec<Send> {
+        values
+            .iter()
+            .map(|value| Send { value: Some(value.as_bytes().to_vec()), ..Send::default() })
+            .collect()
+    };
+    driver.send("p", "spread", &records(&["one", "two", "three"])).unwrap();
+    let none: [&str; 0] = [];
+    let cluster = Cluster::builder(none).reader(zookeeper).connect().await.unwrap();
+    let mut stream = cluster.partition("spread", 0).stream(StartOffset::Earliest).open().await.unwrap();
+    let mut values = Vec::new();
+    while values.len() < 3 {
+        let item = bounded("a batch", stream.next()).await.unwrap();
+        if let Some(Item::Batch(batch)) = item {
+            values.extend(batch.records().map(|record| record.unwrap().value().unwrap().to_vec()));
+        }
+    }
+    assert_eq!(values, [&b"one"[..], b"two", b"three"]);
 }
 
 macro_rules! discovery {

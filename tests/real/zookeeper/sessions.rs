@@ -61,6 +61,11 @@ async fn keeps_its_word(alone: &Alone) {
     }
     assert!(one.silence() < SESSION / 3, "{:?}", one.silence());
     assert_ne!(one.session(), plain.session());
+    assert_eq!(one.timeout(), SESSION);
+    // The servers here give 10 s at most: who counts on more is fenced out without knowing it.
+    let longer = Session::builder(&at("")).unwrap().timeout(Duration::from_secs(30)).connect().await.unwrap();
+    assert_eq!(longer.timeout(), Duration::from_secs(10));
+    longer.close().await;
 
     // Nothing ephemeral stays.
     one.close().await;
