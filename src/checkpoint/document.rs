@@ -104,6 +104,7 @@ pub(super) fn read(document: &[u8], partition: &TopicPartition) -> Result<Loaded
 }
 
 /// Whether a document has extras of ours, of whatever kind: then storm-kafka did not write it last.
+#[cfg(feature = "zookeeper")]
 pub(super) fn is_ours(document: &[u8]) -> bool {
     parse(document).is_ok_and(|object| object.contains_key(EXTRAS))
 }

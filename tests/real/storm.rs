@@ -19,7 +19,7 @@ const ROOT: &str = "/kafka-spout";
 const PARTITIONS: i32 = 2;
 const RECORDS: i64 = 150;
 /// Records that are acked in a life.
-const LIFE: usize = 50;
+const LIFE: usize = 70;
 
 /// What a life saw and did: for each partition, the offsets that came, in order, and the ones that were acked.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Stand {
     }
 
     /// A life of the original.
-    fn original(&self, topic: &str, id: &str, wildcard: bool, records: usize) -> Life {
+    fn original(&self, topic: &str, id: &str, wildcard: bool, (records, leaves): (usize, bool)) -> Life {
         let zookeeper = self.kafka.zookeeper().unwrap();
         let args = [
             zookeeper.ip().to_string(),
@@ -66,6 +66,7 @@ impl Stand {
             "top".to_owned(),
             wildcard.to_string(),
             records.to_string(),
+            leaves.to_string(),
         ];
         let main = "org.apache.storm.kafka.StormSpout";
         let said = self.java.run(self.dir.path(), main, &args, Duration::from_secs(60)).unwrap();
@@ -88,8 +89,14 @@ impl Stand {
         ZooKeeperCheckpoints::new(servers, ROOT).layout(layout).compat_storm(compat)
     }
 
-    /// A life of ours, which does the same: each fifth fails once, and one of the last few is never answered.
-    async fn ours(&self, topic: &str, id: &str, store: ZooKeeperCheckpoints, records: usize) -> Life {
+    /// A life of ours, which does the same: each tenth fails once, and one of the last few is never answered.
+    async fn ours(
+        &self,
+        topic: &str,
+        id: &str,
+        store: ZooKeeperCheckpoints,
+        (records, leaves): (usize, bool),
+    ) -> Life {
         let cluster = Cluster::connect([self.kafka.address().to_string()]).await.unwrap();
         let mut spout = Spout::builder(cluster).topic(topic).id(id).checkpoints(store).build().await.unwrap();
         let mut life = Life::default();
@@ -99,10 +106,11 @@ impl Stand {
             let delivery = next.expect("nothing came for 20 s").unwrap().unwrap();
             let (partition, offset) = (delivery.partition(), delivery.offset());
             life.came.entry(partition).or_default().push(offset);
-            if life.acked.len() + 3 == records && kept.is_none() {
+            if leaves && life.acked.len() + 3 == records && kept.is_none() {
                 kept = Some(delivery);
-            } else if offset % 5 == 0 && !delivery.is_retry() {
-                delivery.fail_after("the first time", Duration::from_millis(50));
+            } else if offset % 10 == 4 && !delivery.is_retry() {
+                delivery.fail_after("the first time", Duration::from_millis(1));
+                tokio::time::sleep(Duration::from_millis(5)).await;
             } else {
                 delivery.ack();
                 life.acked.insert((partition, offset));
@@ -134,14 +142,16 @@ fn offset_of(document: &str) -> i64 {
     document["offset"].as_i64().unwrap()
 }
 
-/// What the original would have written for this offset, by its own document of another one.
-fn as_the_original(document: &str, offset: i64, ours: &str) -> String {
-    let theirs: serde_json::Value = serde_json::from_str(document).unwrap();
+/// What the original would have written in place of this document, by another one that it did write.
+fn as_the_original(theirs: &str, ours: &str) -> String {
+    let mut text = theirs.to_owned();
+    let theirs: serde_json::Value = serde_json::from_str(theirs).unwrap();
     let ours: serde_json::Value = serde_json::from_str(ours).unwrap();
-    let topology = |of: &serde_json::Value| serde_json::to_string(&of["topology"]).unwrap();
-    document
-        .replace(&topology(&theirs), &topology(&ours))
-        .replace(&format!("\"offset\":{}", theirs["offset"]), &format!("\"offset\":{offset}"))
+    for key in ["topology", "offset", "partition"] {
+        let pair = |of: &serde_json::Value| format!("\"{key}\":{}", of[key]);
+        text = text.replace(&pair(&theirs), &pair(&ours));
+    }
+    text
 }
 
 /// Goes on where the checkpoints were, whoever wrote them; nothing below comes again, nothing is left out.
@@ -165,7 +175,7 @@ async fn rounds(stand: &Stand, topic: &str, wildcard: bool, compat: bool) {
     }
     let total = (RECORDS * i64::from(PARTITIONS)) as usize;
     let mut acked: BTreeSet<(i32, i64)> = BTreeSet::new();
-    let (mut repeats, mut lives) = (0, 0);
+    let (mut repeats, mut lives, mut theirs) = (0, 0, None);
     loop {
         let before = stand.documents(topic, &id, wildcard).await;
         let open: i64 = (0..PARTITIONS)
@@ -175,9 +185,8 @@ async fn rounds(stand: &Stand, topic: &str, wildcard: bool, compat: bool) {
             break;
         }
         // The last life answers all there is.
-        let records = LIFE.min(open as usize);
-        let is_last = records < LIFE || open as usize <= LIFE + 3;
-        let records = if is_last { open as usize } else { records };
+        let leaves = open as usize > LIFE + 3;
+        let records = (if leaves { LIFE } else { open as usize }, leaves);
         let is_original = lives % 2 == 0;
         let life = match is_original {
             true => stand.original(topic, &id, wildcard, records),
@@ -187,6 +196,9 @@ async fn rounds(stand: &Stand, topic: &str, wildcard: bool, compat: bool) {
         repeats += life.acked.intersection(&acked).count();
         acked.extend(&life.acked);
         let after = stand.documents(topic, &id, wildcard).await;
+        if is_original && theirs.is_none() {
+            theirs = after.values().next().cloned();
+        }
         for (partition, document) in &after {
             let offset = offset_of(document);
             let old = before.get(partition).map_or(0, |document| offset_of(document));
@@ -194,8 +206,8 @@ async fn rounds(stand: &Stand, topic: &str, wildcard: bool, compat: bool) {
             let has_all = (0..offset).all(|offset| acked.contains(&(*partition, offset)));
             assert!(has_all, "partition {partition} is at {offset}, and not all below was acked");
             if !is_original && compat {
-                let theirs = before.get(partition).expect("the original was first");
-                assert_eq!(*document, as_the_original(theirs, offset, document), "byte for byte");
+                let theirs = theirs.as_ref().expect("the original was first");
+                assert_eq!(*document, as_the_original(theirs, document), "byte for byte");
             }
             if !is_original && !compat {
                 assert!(document.contains("\"downspout\""), "{document}");

@@ -21,10 +21,11 @@ import org.apache.storm.tuple.Fields;
 import org.apache.storm.utils.Utils;
 
 /**
- * One life of the original storm-kafka spout, without Storm around it. It acks so many records, each fifth only after
- * it failed once, keeps the first one of its last few unanswered, and is deactivated, which commits.
+ * One life of the original storm-kafka spout, without Storm around it. It acks so many records, each tenth only after
+ * it failed once, keeps one of its last few unanswered if it is told to, and is deactivated, which commits.
  *
- * Arguments: ZooKeeper's host and port, topic, zkRoot, id, topology id, topology name, wildcard, records to ack.
+ * Arguments: ZooKeeper's host and port, topic, zkRoot, id, topology id, topology name, wildcard, records to ack,
+ * and whether one more is left unanswered.
  * Says a line for each record that came, "emit PARTITION OFFSET VALUE", and for each that was acked,
  * "ack PARTITION OFFSET".
  */
@@ -35,6 +36,7 @@ public final class StormSpout {
         String topic = args[2], root = args[3], id = args[4], topologyId = args[5], topologyName = args[6];
         boolean wildcard = Boolean.parseBoolean(args[7]);
         int wanted = Integer.parseInt(args[8]);
+        boolean leaves = Boolean.parseBoolean(args[9]);
         PrintStream out = new PrintStream(System.out, false, "UTF-8");
 
         Map<Object, Object> conf = new HashMap<>(Utils.readDefaultConfig());
@@ -45,8 +47,9 @@ public final class StormSpout {
 
         SpoutConfig config = new SpoutConfig(new ZkHosts(host + ":" + port), topic, root, id);
         config.scheme = new SchemeAsMultiScheme(new StringScheme());
-        config.retryInitialDelayMs = 50;
+        config.retryInitialDelayMs = 1;
         config.fetchMaxWait = 200;
+        config.fetchSizeBytes = 1024; // what failed comes again only when all that was fetched is out
         KafkaSpout spout = new KafkaSpout(config);
 
         Emitted emitted = new Emitted();
@@ -63,11 +66,12 @@ public final class StormSpout {
                 String name = partition + " " + message.offset;
                 out.println("emit " + name + " " + tuple[1]);
                 // One of the last few is never answered: the checkpoint stays there.
-                if (acked == wanted - 3 && failed.add("unanswered")) {
+                if (leaves && acked == wanted - 3 && failed.add("unanswered")) {
                     continue;
                 }
-                if (message.offset % 5 == 0 && failed.add(name)) {
+                if (message.offset % 10 == 4 && failed.add(name)) {
                     spout.fail(message);
+                    Thread.sleep(2); // it is due when what was fetched is out
                     continue;
                 }
                 spout.ack(message);

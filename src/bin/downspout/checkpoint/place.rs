@@ -18,7 +18,7 @@ pub(crate) struct Place {
     /// Where positions are kept: zk://HOST:PORT,…/ROOT, file:DIR, kafka, or kafka:GROUP
     #[arg(short, long, value_name = "STORE")]
     store: StoreName,
-    /// The spout's id; may be left out with kafka:GROUP
+    /// The spout's id; may be left out with kafka:GROUP, and with zk:// to see all that are there
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 }
@@ -34,6 +34,19 @@ impl Place {
             (None, StoreName::Kafka(Some(group))) => Ok(group),
             _ => Err(Failure::usage("no id: say with --id under which name the spout keeps its positions")),
         }
+    }
+
+    /// The id that is named; without one, all that the store can tell of.
+    pub(crate) async fn ids(&self) -> Result<Vec<String>, Failure> {
+        match &self.store {
+            StoreName::ZooKeeper(name) if self.has_no_id() => Ok(name.store().ids().await?),
+            _ => Ok(vec![self.id()?.to_owned()]),
+        }
+    }
+
+    /// Whether all spouts of a store are meant.
+    pub(crate) fn has_no_id(&self) -> bool {
+        self.id.is_none() && matches!(self.store, StoreName::ZooKeeper(_))
     }
 
     /// The cluster, whose logs end where they end: what is not decided yet can be a position too.
@@ -60,7 +73,15 @@ impl Place {
         cluster: Option<&Cluster>,
         access: Access,
     ) -> Result<Box<dyn Checkpoints>, Failure> {
-        let id = self.id()?;
+        self.open_id(self.id()?, cluster, access).await
+    }
+
+    pub(crate) async fn open_id(
+        &self,
+        id: &str,
+        cluster: Option<&Cluster>,
+        access: Access,
+    ) -> Result<Box<dyn Checkpoints>, Failure> {
         Ok(self.store(cluster).await?.open(id, access).await?)
     }
 

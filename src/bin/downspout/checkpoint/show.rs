@@ -12,7 +12,7 @@ use super::place::{Place, load};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
-/// List the positions of a spout
+/// List the positions of a spout; without --id, of all that a store in ZooKeeper has
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
     #[command(flatten)]
@@ -39,18 +39,29 @@ pub(super) struct GetArgs {
 }
 
 pub(super) async fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    let checkpoints = args.place.open(None, Access::Read).await?;
-    let partitions = checkpoints.list().await?;
-    let loaded = load(&*checkpoints, &partitions).await?;
-    let mut output = Output::new(io::stdout().lock());
-    for (partition, loaded) in partitions.iter().zip(&loaded) {
-        let Some(checkpoint) = &loaded.checkpoint else { continue };
-        if args.json {
-            output.raw(format!("{}\n", object(partition, loaded)).as_bytes());
-        } else {
-            output.raw(line(partition, checkpoint).as_bytes());
+    let mut text = String::new();
+    for id in args.place.ids().await? {
+        let checkpoints = args.place.open_id(&id, None, Access::Read).await?;
+        let partitions = checkpoints.list().await?;
+        let loaded = load(&*checkpoints, &partitions).await?;
+        checkpoints.close().await;
+        for (partition, loaded) in partitions.iter().zip(&loaded) {
+            let Some(checkpoint) = &loaded.checkpoint else { continue };
+            let all = args.place.has_no_id();
+            if args.json {
+                let mut object = object(partition, loaded);
+                if all {
+                    object["id"] = json!(id);
+                }
+                text.push_str(&format!("{object}\n"));
+            } else {
+                let id = if all { format!("{id} ") } else { String::new() };
+                text.push_str(&format!("{id}{}", line(partition, checkpoint)));
+            }
         }
     }
+    let mut output = Output::new(io::stdout().lock());
+    output.raw(text.as_bytes());
     output.flush().map_err(Failure::output)?;
     Ok(Exit::Ok)
 }

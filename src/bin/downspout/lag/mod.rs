@@ -22,7 +22,8 @@ use crate::signals::until_signal;
 /// distance between them in offsets, records done beyond the position, and the age of the next record
 ///
 /// The end is the last stable offset, as a spout does not read what is not decided yet; hw is the high
-/// watermark. What is not known is shown as -, never as 0.
+/// watermark. What is not known is shown as -, never as 0. Without --id, all spouts that a store in
+/// ZooKeeper has are shown.
 #[derive(Debug, Args)]
 pub(crate) struct LagArgs {
     #[command(flatten)]
@@ -54,12 +55,16 @@ pub(crate) async fn run(args: &LagArgs) -> Result<Exit, Failure> {
 }
 
 async fn show(args: &LagArgs) -> Result<Exit, Failure> {
-    let id = args.place.id()?;
+    let ids = args.place.ids().await?;
     let logs = Logs::connect(args).await?;
     let store = args.place.store(Some(&logs.all)).await?;
-    let checkpoints = store.open(id, Access::Read).await?;
+    let mut spouts = Vec::new();
+    for id in ids {
+        let checkpoints = store.open(&id, Access::Read).await?;
+        spouts.push((args.place.has_no_id().then_some(id), checkpoints));
+    }
     loop {
-        let exit = show_once(args, &logs, &*checkpoints).await?;
+        let exit = show_once(args, &logs, &spouts).await?;
         let Some(seconds) = args.watch.filter(|_| exit == Exit::Ok) else { return Ok(exit) };
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         if !args.json {
@@ -84,17 +89,26 @@ impl Logs {
     }
 }
 
-async fn show_once(args: &LagArgs, logs: &Logs, checkpoints: &dyn Checkpoints) -> Result<Exit, Failure> {
-    let mut partitions = BTreeSet::new();
-    if args.topics.is_empty() {
-        partitions.extend(checkpoints.list().await?);
-    }
+/// A spout's positions, with its id where several are shown.
+type Positions = (Option<String>, Box<dyn Checkpoints>);
+
+async fn show_once(args: &LagArgs, logs: &Logs, spouts: &[Positions]) -> Result<Exit, Failure> {
+    let mut named = BTreeSet::new();
     for topic in &args.topics {
         let numbers = logs.all.partitions(topic).await?;
-        partitions.extend(numbers.into_iter().map(|number| TopicPartition::new(&**topic, number)));
+        named.extend(numbers.into_iter().map(|number| TopicPartition::new(&**topic, number)));
     }
-    let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
-    let rows = rows(logs, checkpoints, &partitions).await?;
+    let mut rows = Vec::new();
+    for (id, checkpoints) in spouts {
+        let mut partitions = named.clone();
+        if args.topics.is_empty() {
+            partitions.extend(checkpoints.list().await?);
+        }
+        let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
+        let mut found = self::rows(logs, &**checkpoints, &partitions).await?;
+        found.iter_mut().for_each(|row| row.id.clone_from(id));
+        rows.append(&mut found);
+    }
     let mut output = Output::new(io::stdout().lock());
     for row in &rows {
         let line = if args.json { format!("{}\n", row.object()) } else { row.line() };
@@ -106,7 +120,8 @@ async fn show_once(args: &LagArgs, logs: &Logs, checkpoints: &dyn Checkpoints) -
     output.flush().map_err(Failure::output)?;
     drop(output);
     for row in rows.iter().filter(|row| row.error.is_some()) {
-        say(&format!("{}: {}", row.partition, row.error.as_deref().unwrap_or_default()));
+        let id = row.id.as_ref().map_or_else(String::new, |id| format!("{id} "));
+        say(&format!("{id}{}: {}", row.partition, row.error.as_deref().unwrap_or_default()));
     }
     if args.max_lag.is_some_and(|most| rows.iter().any(|row| row.lag().is_none_or(|lag| lag > most))) {
         return Ok(Exit::Found);

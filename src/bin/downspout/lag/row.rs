@@ -10,6 +10,8 @@ use tokio::task::JoinSet;
 /// What is known of a partition; what is not is `None`.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
+    /// The spout, where several are shown.
+    pub(super) id: Option<String>,
     pub(super) partition: TopicPartition,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) start: Option<i64>,
@@ -25,6 +27,7 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(partition: TopicPartition) -> Self {
         Row {
+            id: None,
             partition,
             checkpoint: None,
             start: None,
@@ -72,8 +75,9 @@ impl Row {
     pub(super) fn line(&self) -> String {
         let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let age = self.age.map_or_else(|| "-".to_owned(), in_words);
+        let id = self.id.as_ref().map_or_else(String::new, |id| format!("{id} "));
         let mut line = format!(
-            "{} {} committed {} end {} lag {} done {} age {age} start {} hw {}",
+            "{id}{} {} committed {} end {} lag {} done {} age {age} start {} hw {}",
             self.partition.topic,
             self.partition.partition,
             number(self.committed()),
@@ -94,7 +98,7 @@ impl Row {
     }
 
     pub(super) fn object(&self) -> Value {
-        json!({
+        let mut object = json!({
             "topic": &*self.partition.topic,
             "partition": self.partition.partition,
             "start": self.start,
@@ -107,7 +111,11 @@ impl Row {
             "lost": self.lost(),
             "age_ms": self.age.map(|age| age.as_millis() as u64),
             "error": self.error,
-        })
+        });
+        if let Some(id) = &self.id {
+            object["id"] = json!(id);
+        }
+        object
     }
 }
 

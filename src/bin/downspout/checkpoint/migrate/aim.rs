@@ -33,6 +33,9 @@ pub(super) struct Source {
     log: Bounds,
 }
 
+/// A position, a partition of the other log, and the time to go by.
+type Timed<'a> = (&'a Source, i32, Option<i64>);
+
 /// A position, and where it goes.
 pub(super) type Aimed = (Source, (TopicPartition, i64));
 
@@ -125,11 +128,7 @@ async fn by_time(
 
 /// The times to go by for the partitions of a topic. Where there are as many as before (`is_each`), by their own; else
 /// all by the earliest, as nobody knows where a record went.
-fn times<'a>(
-    sources: &[&'a Source],
-    numbers: &[i32],
-    is_each: bool,
-) -> Result<Vec<(&'a Source, i32, Option<i64>)>, Failure> {
+fn times<'a>(sources: &[&'a Source], numbers: &[i32], is_each: bool) -> Result<Vec<Timed<'a>>, Failure> {
     let untimed = sources.iter().find(|source| source.time.is_none() && source.log.end > source.log.start);
     if let Some(source) = untimed {
         return Err(Failure::usage(format_args!(
@@ -178,8 +177,8 @@ mod tests {
         assert!(times(&[&source(0, None, 9)], &[0], true).is_err());
         assert_eq!(times(&[&source(0, None, 0)], &[0], true).unwrap()[0].2, None);
         // Nothing to go by in one: all from the start.
-        let (none, some) = (source(0, None, 0), source(1, Some(4), 9));
-        let times = times(&[&none, &some], &[0, 1, 2], false).unwrap();
+        let (empty, other) = (source(0, None, 0), source(1, Some(4), 9));
+        let times = times(&[&empty, &other], &[0, 1, 2], false).unwrap();
         assert!(times.iter().all(|(_, _, time)| time.is_none()));
     }
 }
