@@ -10,7 +10,8 @@ use downspout::checkpoint::{
     ZooKeeperCheckpoints,
 };
 use downspout::client::Cluster;
-use downspout::zookeeper::Servers;
+use downspout::spout::Membership;
+use downspout::zookeeper::{Servers, ZooKeeper};
 
 /// What a store is called, for those who got it wrong.
 pub(crate) const STORES: &str =
@@ -81,7 +82,20 @@ impl StoreName {
 
 impl ZooKeeperName {
     pub(crate) fn store(&self) -> ZooKeeperCheckpoints {
-        let mut store = ZooKeeperCheckpoints::new(&self.servers, &self.root);
+        self.set_up(ZooKeeperCheckpoints::new(&self.servers, &self.root))
+    }
+
+    /// The store, and the group of those who share a spout, in one session.
+    pub(crate) fn shared(&self, session: Arc<dyn ZooKeeper>) -> (ZooKeeperCheckpoints, Membership) {
+        let store = ZooKeeperCheckpoints::over(Arc::clone(&session), &self.root);
+        (self.set_up(store), Membership::over(session, &self.root))
+    }
+
+    pub(crate) fn servers(&self) -> &str {
+        &self.servers
+    }
+
+    fn set_up(&self, mut store: ZooKeeperCheckpoints) -> ZooKeeperCheckpoints {
         if let Some(layout) = self.layout {
             store = store.layout(layout);
         }
