@@ -55,7 +55,8 @@ pub trait ZooKeeper: Send + Sync + fmt::Debug {
     fn delete<'a>(&'a self, path: &'a str, version: i32) -> BoxFuture<'a, Result<Deleted>>;
 
     /// Returns when something may have changed among the children of that path or the session was lost and
-    /// made again, or after `at_most`: a hint to look. Never an error.
+    /// made again, or after `at_most`: a hint to look. Never an error. The first call for a path may return at once: who
+    /// looks after each call misses nothing in between.
     fn changed<'a>(&'a self, path: &'a str, at_most: Duration) -> BoxFuture<'a, ()>;
 
     /// The session as it stands. Another [`SessionId`] means that what was ephemeral is gone.

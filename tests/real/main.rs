@@ -5,6 +5,8 @@
 //!
 //! The releases of the default run are always tested; the others are ignored tests, run by
 //! `cargo test --test real --features cli -- --include-ignored` (`tests/run --all`).
+//!
+//! `zookeeper` has sessions with real ZooKeepers, what befalls them, and what is found there.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 #![allow(unreachable_pub, missing_docs)]

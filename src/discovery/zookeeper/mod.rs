@@ -37,6 +37,17 @@ impl ZooKeeperBrokers {
         ZooKeeperBrokers { zookeeper, root: "/brokers".to_owned(), listener: None }
     }
 
+    /// Over a session of its own, which ends with the last clone: `host:port,host:port/chroot`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::connect`](crate::zookeeper::Session::connect).
+    #[cfg(feature = "zookeeper")]
+    pub async fn connect(servers: &str) -> Result<Self> {
+        let session = crate::zookeeper::Session::connect(servers).await?;
+        Ok(ZooKeeperBrokers::new(Arc::new(session)))
+    }
+
     /// Which of a broker's listeners to connect to, by its name or its security protocol. Without a choice it is the
     /// first plain one, or the first of all if none is plain.
     #[must_use]

@@ -124,12 +124,12 @@ async fn equals_the_metadata_api(release: &str, chroot: &'static str) {
     // Old releases keep the dead broker in their answers: what they lead is compared, once it is back.
     kafka.start_again(leader).unwrap();
     agreed("after an election", &brokers, &zookeeper).await;
-    reads_by_zookeeper_alone(&kafka, zookeeper).await;
+    reads_by_zookeeper_alone(&kafka).await;
     session.close().await;
 }
 
-/// A stream whose brokers and leaders come from ZooKeeper, across the death of a leader.
-async fn reads_by_zookeeper_alone(kafka: &Kafka, zookeeper: ZooKeeperBrokers) {
+/// A stream whose brokers and leaders come from ZooKeeper.
+async fn reads_by_zookeeper_alone(kafka: &Kafka) {
     let mut driver = Driver::start(kafka).unwrap();
     driver.producer("p", &["acks=all"]).unwrap();
     let records = |values: &[&str]| -> Vec<Send> {
@@ -139,6 +139,7 @@ async fn reads_by_zookeeper_alone(kafka: &Kafka, zookeeper: ZooKeeperBrokers) {
             .collect()
     };
     driver.send("p", "spread", &records(&["one", "two", "three"])).unwrap();
+    let zookeeper = ZooKeeperBrokers::connect(&kafka.zookeeper_connect().unwrap()).await.unwrap();
     let none: [&str; 0] = [];
     let cluster = Cluster::builder(none).reader(zookeeper).connect().await.unwrap();
     let mut stream = cluster.partition("spread", 0).stream(StartOffset::Earliest).open().await.unwrap();

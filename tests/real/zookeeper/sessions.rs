@@ -153,12 +153,14 @@ async fn storm_2713_storm_498_every_server_is_tried_and_a_start_without_any_fail
     assert!(error.to_string().contains("at least 4s"), "{error}");
 }
 
-/// Changes a node's rights; a client of the crate's own is what can.
-async fn give_rights(servers: &str, path: &str, auth: &[u8]) {
+/// Gives a node to that user, and perhaps something to everybody; a client of the crate's own is what can.
+async fn give_rights(servers: &str, path: &str, auth: &[u8], all: Option<zookeeper_async::Permission>) {
     use zookeeper_async::{Acl, WatchedEvent, ZooKeeper};
     let zk = ZooKeeper::connect(servers, SESSION, |_: WatchedEvent| {}).await.unwrap();
     zk.add_auth("digest", auth.to_vec()).await.unwrap();
-    zk.set_acl(path, Acl::creator_all().clone(), None).await.unwrap();
+    let mut acl = Acl::creator_all().clone();
+    acl.extend(all.map(|all| Acl::new(all, "world", "anyone")));
+    zk.set_acl(path, acl, None).await.unwrap();
     zk.close().await.unwrap();
 }
 
@@ -170,7 +172,7 @@ async fn new_nodes_take_the_rights_of_their_parent_and_credentials_outlive_conne
     let proxy = Proxy::to(alone.server.address()).unwrap();
     let stranger = session(&servers).await;
     stranger.create("/mine", Vec::new(), Mode::Persistent).await.unwrap();
-    give_rights(&servers, "/mine", b"me:secret").await;
+    give_rights(&servers, "/mine", b"me:secret", None).await;
 
     let builder = Session::builder(&proxy.address().to_string()).unwrap().timeout(SESSION);
     assert!(!format!("{:?}", builder.clone().digest("me", "secret")).contains("secret"));
@@ -184,6 +186,13 @@ async fn new_nodes_take_the_rights_of_their_parent_and_credentials_outlive_conne
     assert_eq!(stranger.create("/mine/c", Vec::new(), Mode::Persistent).await.unwrap(), Created::Denied);
     assert_eq!(stranger.set("/mine/a/b", Vec::new(), 0).await.unwrap(), Written::Denied);
     assert_eq!(stranger.delete("/mine/a/b", 0).await.unwrap(), Deleted::Denied);
+    // Whoever may make a node, and is not shown the rights that it should have, makes none that nobody can use.
+    use zookeeper_async::Permission;
+    stranger.create("/shared", Vec::new(), Mode::Persistent).await.unwrap();
+    give_rights(&servers, "/shared", b"me:secret", Some(Permission::READ | Permission::CREATE)).await;
+    assert_eq!(stranger.create("/shared/a", Vec::new(), Mode::Persistent).await.unwrap(), Created::Denied);
+    assert_eq!(me.create("/shared/a", Vec::new(), Mode::Persistent).await.unwrap(), Created::Made);
+    assert_eq!(stranger.set("/shared/a", Vec::new(), 0).await.unwrap(), Written::Denied);
     for version in 0..5 {
         proxy.cut();
         let data = version.to_string().into_bytes();
