@@ -268,4 +268,15 @@ fn the_command(stand: &Stand) {
     run(&[&migrate[..], &["--from", "kafka:moved"], &to].concat());
     let found = run(&["checkpoint", "list", "--store", &old, "--id", "group"]);
     assert_eq!(found, "flat 0 offset 150\nflat 1 offset 150\n");
+
+    // From one layout to the other, and nothing is said twice.
+    let (backup, to) = (format!("{backup}-3"), format!("{store}?layout=one-topic"));
+    let args = ["checkpoint", "migrate", "--from", &store, "--from-id", "wild-id", "--to", &to];
+    let plan = run(&args);
+    assert!(plan.contains("wild/0: 150 goes to the layout for one topic\n"), "{plan}");
+    run(&[&args[..], &["--execute", "--backup", &backup]].concat());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert!(runtime.block_on(stand.documents("wild", "wild-id", true)).is_empty());
+    let moved = runtime.block_on(stand.documents("wild", "wild-id", false));
+    assert!(moved.len() == 2 && moved.values().all(|document| offset_of(document) == 150), "{moved:?}");
 }
