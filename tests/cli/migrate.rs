@@ -1,7 +1,5 @@
 //! `checkpoint migrate`: positions from one store, or one cluster, to another.
 
-use std::path::Path;
-
 use downspout::client::{Cluster, GroupOffset};
 use downspout::records::{Magic, NewRecord, RecordSetWriter};
 use downspout::testing::{EmbeddedBroker, Release};
@@ -205,16 +203,12 @@ fn positions_below_the_start_begin_there_and_those_beyond_the_end_are_refused() 
 }
 
 #[test]
-fn wrong_usage_is_told_and_a_zookeeper_that_is_not_there_too() {
+fn wrong_usage_is_told() {
     let broker = broker("one", 1, 0);
     let b = broker.addr();
     let table: &[(&[&str], i32, &str)] = &[
         (&["--from", "kafka:a", "--to", "kafka:a", "-b", b], 2, "--from and --to are the same"),
-        (
-            &["--from", "zk://z/r", "--from-id", "a", "--to", "zk://z/r?layout=by-topic", "-b", b],
-            2,
-            "by itself",
-        ),
+        (&["--from", "zk://z/r", "--from-id", "a", "--to", "zk://z/r", "-b", b], 2, "?layout=by-topic"),
         (&["--from", "file:/x", "--to", "kafka:b", "-b", b], 2, "no id"),
         (&["--from", "memory", "--from-id", "a", "--to", "kafka:b", "-b", b], 2, "gone with the process"),
         (&["--from", "zk://zk1:x/r", "--from-id", "a", "--to", "kafka:b", "-b", b], 2, "zk1:x"),
@@ -225,5 +219,4 @@ fn wrong_usage_is_told_and_a_zookeeper_that_is_not_there_too() {
         let run = downspout(&[&["checkpoint", "migrate"], *args].concat(), b"");
         assert!(run.code == *code && run.err.contains(why), "{args:?}: {} {}", run.code, run.err);
     }
-    assert!(!Path::new("downspout-checkpoints").exists());
 }

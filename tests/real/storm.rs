@@ -2,7 +2,7 @@
 //! its checkpoints, and it from ours, again and again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use downspout::checkpoint::{Layout, ZooKeeperCheckpoints};
@@ -236,5 +236,47 @@ fn storm_kafka_and_we_go_on_from_each_others_checkpoints() {
         drop(driver);
         runtime.block_on(rounds(&stand, topic, wildcard, compat));
     }
-    assert!(Path::new(stand.dir.path()).exists());
+    the_command(&stand);
+}
+
+/// What an operator sees of all this, and how it is moved.
+fn the_command(stand: &Stand) {
+    let store = format!("zk://{}{ROOT}", stand.kafka.zookeeper_connect().unwrap());
+    let brokers = stand.kafka.address().to_string();
+    let backup = stand.dir.path().join("saved").display().to_string();
+    let run = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_downspout")).args(args).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    let lag = run(&["lag", "--store", &store, "-b", &brokers]);
+    assert!(lag.contains("\nwild-id wild 1 committed 150 end 150 lag 0 "), "{lag}");
+    assert_eq!((lag.lines().count(), lag.lines().last()), (7, Some("total lag 0")), "{lag}");
+    let all = run(&["checkpoint", "list", "--store", &store]);
+    assert!(all.lines().any(|line| line.starts_with("flat-rich-id flat-rich 0 offset 150")), "{all}");
+
+    // From storm-kafka's place to storm-kafka-client's, and on to the old consumer's.
+    let (from, migrate) =
+        (["--from", &store, "--from-id", "flat-id"], ["checkpoint", "migrate", "-b", &brokers]);
+    let to = ["--to", "kafka:moved", "--plain", "--execute", "--backup", &backup];
+    let plan = run(&[&migrate[..], &from, &to].concat());
+    assert!(plan.contains("flat/0: no checkpoint -> 150: "), "{plan}");
+    let old = format!("old-consumer://{}", stand.kafka.zookeeper_connect().unwrap());
+    let backup = format!("{backup}-2");
+    let to = ["--to", &old, "--to-id", "group", "--execute", "--backup", &backup];
+    run(&[&migrate[..], &["--from", "kafka:moved"], &to].concat());
+    let found = run(&["checkpoint", "list", "--store", &old, "--id", "group"]);
+    assert_eq!(found, "flat 0 offset 150\nflat 1 offset 150\n");
+
+    // From one layout to the other, and nothing is said twice.
+    let (backup, to) = (format!("{backup}-3"), format!("{store}?layout=one-topic"));
+    let args = ["checkpoint", "migrate", "--from", &store, "--from-id", "wild-id", "--to", &to];
+    let plan = run(&args);
+    assert!(plan.contains("wild/0: 150 goes to the layout for one topic\n"), "{plan}");
+    run(&[&args[..], &["--execute", "--backup", &backup]].concat());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert!(runtime.block_on(stand.documents("wild", "wild-id", true)).is_empty());
+    let moved = runtime.block_on(stand.documents("wild", "wild-id", false));
+    assert!(moved.len() == 2 && moved.values().all(|document| offset_of(document) == 150), "{moved:?}");
 }

@@ -39,7 +39,7 @@ const CALL: Duration = Duration::from_secs(1);
 ///
 /// one.lose_session();
 /// assert_eq!(other.get("/spouts/billing").await?, None);
-/// # downspout::Result::Ok(()) }).unwrap();
+/// # Ok::<(), downspout::Error>(()) }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
 pub struct MemoryZooKeeper {

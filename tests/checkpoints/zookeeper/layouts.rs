@@ -102,3 +102,29 @@ async fn taking_over_that_ends_anywhere_loses_nothing() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_document_that_another_owner_moves_between_two_looks_is_not_missed() {
+    for at in 0..4 {
+        let zookeeper = MemoryZooKeeper::new();
+        zookeeper.put(FLAT, java("clicks", 0, 40));
+        let client = zookeeper.connect();
+        let opened = own(&over(&client).layout(Layout::ByTopic), "a").await;
+        let (reads, tree) = (std::sync::atomic::AtomicUsize::new(0), zookeeper.clone());
+        client.on_call(move |call| {
+            let read = call.operation == ZooKeeperOperation::Get;
+            if read && reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == at {
+                tree.put(BY_TOPIC, java("clicks", 0, 41));
+                tree.cut(FLAT);
+            }
+            None
+        });
+        match load(&*opened, clicks(0)).await {
+            Ok(loaded) => assert!(loaded.checkpoint.is_some_and(|found| found.offset >= 40), "{at}"),
+            Err(why) => assert_eq!(why.retry(), Retry::Again, "{at}: {why}"),
+        }
+        if at < 2 {
+            assert_eq!(offset(&*opened, clicks(0)).await, Some(41), "{at}");
+        }
+    }
+}

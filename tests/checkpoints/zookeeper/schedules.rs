@@ -36,20 +36,29 @@ struct Player {
     checkpoints: Box<dyn Checkpoints>,
     /// What it found when it claimed, and where it stands.
     claimed: Option<(i64, i64)>,
+    /// There is a position from the beginning on, in the other layout.
+    moves: bool,
 }
 
 impl Player {
-    async fn new(tree: &MemoryZooKeeper, run: &'static str, compat: bool, seed: u64) -> Self {
+    async fn new(
+        tree: &MemoryZooKeeper,
+        run: &'static str,
+        (compat, moves): (bool, bool),
+        seed: u64,
+    ) -> Self {
         let client = tree.connect();
-        let checkpoints = own(&over(&client).compat_storm(compat), run).await;
+        let store = over(&client).compat_storm(compat).layout(Layout::ByTopic);
+        let checkpoints = own(&store, run).await;
         let random = std::sync::Mutex::new(Random(seed));
         client.on_call(move |_| fault(&mut random.lock().unwrap()));
-        Player { run, client, checkpoints, claimed: None }
+        Player { run, client, checkpoints, claimed: None, moves }
     }
 
     async fn claim(&mut self) {
         self.claimed = None;
         if let Ok(loaded) = load(&*self.checkpoints, clicks(0)).await {
+            assert!(loaded.checkpoint.is_some() || !self.moves, "a position was lost");
             let offset = loaded.checkpoint.map_or(0, |checkpoint| checkpoint.offset);
             self.claimed = Some((offset, offset));
         }
@@ -114,11 +123,14 @@ impl Accepted {
     }
 }
 
-async fn play(seed: u64, compat: bool, steps: u64) -> Accepted {
+async fn play(seed: u64, (compat, moves): (bool, bool), steps: u64) -> Accepted {
     let tree = MemoryZooKeeper::new();
+    if moves {
+        tree.put(FLAT, java("clicks", 0, 5));
+    }
     let mut random = Random(seed);
-    let mut one = Player::new(&tree, "a", compat, random.below(u64::MAX)).await;
-    let mut two = Player::new(&tree, "b", compat, random.below(u64::MAX)).await;
+    let mut one = Player::new(&tree, "a", (compat, moves), random.below(u64::MAX)).await;
+    let mut two = Player::new(&tree, "b", (compat, moves), random.below(u64::MAX)).await;
     let mut accepted = Accepted::default();
     for _ in 0..steps {
         if random.below(8) == 0 {
@@ -156,10 +168,10 @@ async fn play(seed: u64, compat: bool, steps: u64) -> Accepted {
     accepted
 }
 
-fn run(seed: u64, compat: bool, steps: u64) -> Accepted {
+fn run(seed: u64, how: (bool, bool), steps: u64) -> Accepted {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(play(seed, compat, steps))
+    runtime.block_on(play(seed, how, steps))
 }
 
 proptest! {
@@ -167,13 +179,18 @@ proptest! {
 
     #[test]
     fn of_two_owners_one_is_accepted_and_the_checkpoint_never_goes_back(seed: u64, compat: bool) {
-        run(seed, compat, 60);
+        run(seed, (compat, false), 60);
+    }
+
+    #[test]
+    fn of_two_that_take_over_the_other_layout_at_once_one_is_accepted_and_nothing_is_lost(seed: u64, compat: bool) {
+        run(seed, (compat, true), 40);
     }
 }
 
 #[test]
 fn in_these_schedules_much_is_accepted_and_changes_hands_often() {
-    let runs: Vec<Accepted> = (0..20).map(|seed| run(seed, seed % 2 == 0, 200)).collect();
+    let runs: Vec<Accepted> = (0..20).map(|seed| run(seed, (seed % 2 == 0, seed % 4 < 2), 200)).collect();
     let commits: u64 = runs.iter().map(|run| run.commits).sum();
     let hands: u64 = runs.iter().map(|run| run.hands).sum();
     assert!(commits > 300 && hands > 60, "{commits} commits, {hands} hand-overs");

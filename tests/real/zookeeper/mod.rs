@@ -1,6 +1,7 @@
 //! Real ZooKeepers, alone and three together, and what befalls sessions with them: see `harness::ZooKeeper`,
 //! `harness::Ensemble` and `harness::Proxy` for how they are had.
 
+mod checkpoints;
 mod discovery;
 mod ensembles;
 mod faults;

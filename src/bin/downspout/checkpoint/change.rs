@@ -20,10 +20,10 @@ use crate::progress::say;
 pub(super) struct ChangeArgs {
     /// Do it; without this, what would be done is said, and nothing is changed
     #[arg(long)]
-    execute: bool,
+    pub(super) execute: bool,
     /// Even while an owner is alive. It will stop these partitions when it notices
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
     /// Where to save what is there now [default: a new file in the current directory]
     #[arg(long, value_name = "FILE")]
     backup: Option<PathBuf>,
@@ -109,7 +109,7 @@ async fn write(
             return Err(Failure::new(Exit::Owner, why));
         }
     }
-    let saved = save(place, args, changes)?;
+    let saved = save(place, args, changes.iter().map(|change| (&change.partition, change.from.as_ref())))?;
     // Said before anything is written: perhaps this is interrupted.
     say(&format!("what was there is in {}; to bring it back: {}", saved.display(), undo(place, &saved)));
     let (mut failed, mut exit) = (0, Exit::Ok);
@@ -140,7 +140,7 @@ async fn write(
 }
 
 /// Says what `--force` is for.
-fn hint(failure: Failure) -> Failure {
+pub(super) fn hint(failure: Failure) -> Failure {
     match (failure.exit, failure.message) {
         (Exit::Owner, Some(message)) => {
             Failure::new(Exit::Owner, format_args!("{message}; if it does not run any more, add --force"))
@@ -150,7 +150,11 @@ fn hint(failure: Failure) -> Failure {
 }
 
 /// Saves what is there, to the disk.
-fn save(place: &Place, args: &ChangeArgs, changes: &[Change]) -> Result<PathBuf, Failure> {
+pub(super) fn save<'a>(
+    place: &Place,
+    args: &ChangeArgs,
+    found: impl Iterator<Item = (&'a TopicPartition, Option<&'a Checkpoint>)>,
+) -> Result<PathBuf, Failure> {
     let path = match &args.backup {
         Some(path) => path.clone(),
         None => {
@@ -159,8 +163,7 @@ fn save(place: &Place, args: &ChangeArgs, changes: &[Change]) -> Result<PathBuf,
             PathBuf::from(format!("downspout-checkpoints-{id}-{now}.jsonl"))
         }
     };
-    let text: String =
-        changes.iter().map(|change| export::line(&change.partition, change.from.as_ref())).collect();
+    let text: String = found.map(|(partition, checkpoint)| export::line(partition, checkpoint)).collect();
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         file.write_all(text.as_bytes())?;
@@ -184,6 +187,11 @@ fn undo(place: &Place, saved: &std::path::Path) -> String {
     words.extend(place.again());
     words.push(saved.display().to_string());
     words.push("--execute".to_owned());
+    command(&words)
+}
+
+/// A command line, as a shell reads it back.
+pub(super) fn command(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Place {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// Where positions are kept: zk://HOST:PORT,…/ROOT, file:DIR, kafka, or kafka:GROUP
-    #[arg(short, long, value_name = "STORE")]
+    #[arg(short, long, visible_alias = "checkpoints", value_name = "STORE")]
     store: StoreName,
     /// The spout's id; may be left out with kafka:GROUP, and with zk:// to see all that are there
     #[arg(long, value_name = "ID")]

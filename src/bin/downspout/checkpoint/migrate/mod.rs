@@ -1,6 +1,7 @@
 //! `downspout checkpoint migrate`: positions from one store to another.
 
 mod aim;
+mod layout;
 mod look;
 
 use std::io::{self, Write};
@@ -60,6 +61,9 @@ pub(super) struct MigrateArgs {
 }
 
 pub(super) async fn run(args: &MigrateArgs) -> Result<Exit, Failure> {
+    if let Some(moved) = layout::Move::of(args)? {
+        return moved.run(&args.change).await;
+    }
     let (from, to) = places(args)?;
     let target = to.cluster().await?;
     let source = match &args.from_brokers {
@@ -118,7 +122,7 @@ fn places(args: &MigrateArgs) -> Result<(Place, Place), Failure> {
     };
     if is_same_store && from.id()? == to.id()? {
         return Err(Failure::usage(
-            "--from and --to are the same: a spout moves positions from one layout in ZooKeeper to the other by itself",
+            "--from and --to are the same; from one layout in ZooKeeper to the other: --to 'zk://…?layout=by-topic' or one-topic",
         ));
     }
     to.id()?;
