@@ -57,6 +57,15 @@ fn check_says_whether_the_settings_are_right_and_does_nothing_else() {
         (&["-b", "h", "-t", "x", "--check", "--config", "/no/such"], "cannot read /no/such"),
         (&["-b", "h", "-t", "x", "--exec", "a", "--", "b"], "one command too many"),
         (&["-b", "h", "-t", "x", "--on-exhausted", "ignore"], "[possible values: skip, dead_letter, stop]"),
+        (&["-b", "h", "-t", "x", "--root", "/spouts"], "root needs zookeeper, where it is"),
+        (
+            &["-b", "h", "-t", "x", "--id", "x", "--members"],
+            "members needs a store in ZooKeeper (--store zk://…)",
+        ),
+        (
+            &["--zookeeper", "h", "--root", "/s", "-t", "x", "--id", "x", "--members", "--total-tasks", "2"],
+            "partitions are either those of a task (total_tasks) or shared (members), not both",
+        ),
     ] {
         let run = spout(args, &[]);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);

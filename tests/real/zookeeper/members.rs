@@ -42,18 +42,19 @@ impl Crew {
     fn add(&mut self) -> Result<()> {
         self.started += 1;
         let name = format!("member-{}", self.started);
-        let store = format!("zk://{}/spouts", self.zookeeper);
         let mut command = Command::new(env!("CARGO_BIN_EXE_downspout"));
         command.args([
             "spout",
-            "--brokers",
-            &format!("zk://{}", self.zookeeper),
+            "--zookeeper",
+            &self.zookeeper,
+            "--root",
+            "/spouts",
             "--topic",
             "numbers",
             "--id",
             ID,
         ]);
-        command.args(["--store", &store, "--members", "--commit-interval", "300ms", "--name", &name]);
+        command.args(["--members", "--commit-interval", "300ms", "--name", &name]);
         command.args(["-X", &format!("zookeeper.session.timeout.ms={}", SESSION.as_millis())]);
         command.args(["--concurrency", "8", "--exec", HANDLER]);
         command

@@ -78,6 +78,7 @@ fn flag(heading: &'static str, key: &'static Key) -> Arg {
         .help_heading(heading)
         .value_name(key.placeholder())
         .allow_negative_numbers(key.kind == Kind::Text);
+    let flag = if key.name == "store" { flag.visible_alias("checkpoints") } else { flag };
     let flag = match key.short {
         Some(short) => flag.short(short),
         None => flag,

@@ -94,6 +94,22 @@ const CONNECTION: &[Key] = &[
     })
     .short('b'),
     key(
+        "zookeeper",
+        Kind::Text,
+        "The ZooKeeper that Kafka uses, HOST:PORT,…/CHROOT: for the brokers and, below --root, for the positions, \
+         where neither is said",
+        |d, v| {
+            d.zookeeper = Some(v.filled()?.to_owned());
+            Ok(())
+        },
+    )
+    .shown("CONNECT"),
+    key("root", Kind::Text, "The node in --zookeeper under which positions are kept (storm-kafka's zkRoot)", |d, v| {
+        d.root = Some(v.filled()?.to_owned());
+        Ok(())
+    })
+    .shown("PATH"),
+    key(
         "properties",
         Kind::List(' '),
         "Settings under the names that other clients use, such as client.id=me; may be repeated. A setting of \

@@ -10,11 +10,14 @@ use crate::consume::Wanted;
 use crate::exit::Failure;
 use crate::output::BytesAs;
 use crate::store::StoreName;
+use crate::zookeeper::SCHEME;
 
 /// What the command shall do.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(super) brokers: String,
+    pub(super) zookeeper: Option<String>,
+    pub(super) root: Option<String>,
     pub(super) properties: Vec<String>,
     pub(super) rack: Option<String>,
     pub(super) memory: usize,
@@ -47,6 +50,8 @@ impl Config {
     pub(super) fn empty() -> Self {
         Config {
             brokers: String::new(),
+            zookeeper: None,
+            root: None,
             properties: Vec::new(),
             rack: None,
             memory: 0,
@@ -79,6 +84,16 @@ impl Config {
         let only_with = |name: &str, other: &str, holds: bool| {
             if is_changed(name) && !holds { Err(format!("{name} needs {other}")) } else { Ok(()) }
         };
+        only_with("root", "zookeeper, where it is", self.zookeeper.is_some())?;
+        if let Some(connect) = &self.zookeeper {
+            if self.brokers.is_empty() {
+                self.brokers = format!("{SCHEME}{connect}");
+            }
+            if let Some(root) = self.root.as_ref().filter(|_| !is_changed("store")) {
+                let root = root.trim_start_matches('/');
+                self.store = format!("{SCHEME}{}/{root}", connect.trim_end_matches('/')).parse()?;
+            }
+        }
         let backs_off = self.retry == "backoff";
         for name in ["retry_first", "retry_multiplier", "retry_longest", "retry_jitter"] {
             only_with(name, "retry = backoff", backs_off)?;
