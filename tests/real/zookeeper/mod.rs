@@ -9,6 +9,7 @@ mod flaws;
 mod members;
 mod servers;
 mod sessions;
+mod spouts;
 
 use std::io::Write as _;
 use std::path::Path;
