@@ -253,6 +253,9 @@ fn the_command(stand: &Stand) {
     let lag = run(&["lag", "--store", &store, "-b", &brokers]);
     assert!(lag.contains("\nwild-id wild 1 committed 150 end 150 lag 0 "), "{lag}");
     assert_eq!((lag.lines().count(), lag.lines().last()), (7, Some("total lag 0")), "{lag}");
+    // Brokers and positions, both by the one ZooKeeper.
+    let zookeeper = stand.kafka.zookeeper_connect().unwrap();
+    assert_eq!(run(&["lag", "--zookeeper", &zookeeper, "--root", ROOT]), lag);
     let all = run(&["checkpoint", "list", "--store", &store]);
     assert!(all.lines().any(|line| line.starts_with("flat-rich-id flat-rich 0 offset 150")), "{all}");
 

@@ -60,6 +60,11 @@ impl ConnectArgs {
         ConnectArgs { brokers: Some(brokers.to_owned()), properties: self.properties.clone() }
     }
 
+    /// These brokers, if none are named.
+    pub(crate) fn or(self, brokers: &str) -> Self {
+        ConnectArgs { brokers: self.brokers.or_else(|| Some(brokers.to_owned())), ..self }
+    }
+
     pub(crate) fn new(brokers: Option<String>, properties: Vec<String>) -> Self {
         ConnectArgs { brokers, properties }
     }

@@ -12,7 +12,7 @@ mod show;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use self::place::Place;
+pub(crate) use self::place::{Place, store_in};
 use crate::exit::{Exit, Failure};
 use crate::signals::until_signal;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use downspout::checkpoint::{Access, CheckpointStore, Checkpoints, Loaded};
 use downspout::client::{Cluster, TopicPartition};
 use downspout::records::Isolation;
@@ -10,17 +10,81 @@ use downspout::records::Isolation;
 use crate::connect::ConnectArgs;
 use crate::exit::Failure;
 use crate::store::StoreName;
+use crate::zookeeper::SCHEME;
 
-#[derive(Debug, Args)]
+#[derive(Debug)]
 pub(crate) struct Place {
-    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// Where positions are kept: zk://HOST:PORT,…/ROOT, file:DIR, kafka, or kafka:GROUP
-    #[arg(short, long, visible_alias = "checkpoints", value_name = "STORE")]
     store: StoreName,
+    id: Option<String>,
+}
+
+/// As it is said.
+#[derive(Debug, Args)]
+struct PlaceArgs {
+    #[command(flatten)]
+    connect: ConnectArgs,
+    /// Where positions are kept: zk://HOST:PORT,…/ROOT, file:DIR, kafka, or kafka:GROUP
+    #[arg(
+        short,
+        long,
+        visible_alias = "checkpoints",
+        value_name = "STORE",
+        required_unless_present = "root"
+    )]
+    store: Option<StoreName>,
     /// The spout's id; may be left out with kafka:GROUP, and with zk:// to see all that are there
     #[arg(long, value_name = "ID")]
     id: Option<String>,
+    /// The ZooKeeper that Kafka uses, HOST:PORT,…/CHROOT: for the brokers and, below --root, for the
+    /// positions, where neither is said
+    #[arg(long, value_name = "CONNECT")]
+    zookeeper: Option<String>,
+    /// The node in --zookeeper under which positions are kept (storm-kafka's zkRoot)
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    root: Option<String>,
+}
+
+impl PlaceArgs {
+    fn place(self) -> Result<Place, String> {
+        let PlaceArgs { mut connect, store, id, zookeeper, root } = self;
+        if let Some(servers) = &zookeeper {
+            connect = connect.or(&format!("{SCHEME}{servers}"));
+        }
+        let store = match (store, zookeeper) {
+            (Some(store), _) => store,
+            (None, zookeeper) => store_in(&zookeeper.unwrap_or_default(), &root.unwrap_or_default())?,
+        };
+        Ok(Place { connect, store, id })
+    }
+}
+
+/// The store below that node in the ZooKeeper that Kafka uses.
+pub(crate) fn store_in(zookeeper: &str, root: &str) -> Result<StoreName, String> {
+    let (servers, root) = (zookeeper.trim_end_matches('/'), root.trim_start_matches('/'));
+    format!("{SCHEME}{servers}/{root}").parse()
+}
+
+impl Args for Place {
+    fn augment_args(command: Command) -> Command {
+        PlaceArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        PlaceArgs::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for Place {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let place = PlaceArgs::from_arg_matches(matches)?.place();
+        place.map_err(|why| clap::Error::raw(clap::error::ErrorKind::ValueValidation, why + "\n"))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl Place {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use downspout::spout::{Backoff, DeadLetters, OnExhausted, Order, RetryMode, SpoutSettings};
 
+use crate::checkpoint::store_in;
 use crate::connect::{ConnectArgs, Target};
 use crate::consume::Wanted;
 use crate::exit::Failure;
@@ -90,8 +91,7 @@ impl Config {
                 self.brokers = format!("{SCHEME}{connect}");
             }
             if let Some(root) = self.root.as_ref().filter(|_| !is_changed("store")) {
-                let root = root.trim_start_matches('/');
-                self.store = format!("{SCHEME}{}/{root}", connect.trim_end_matches('/')).parse()?;
+                self.store = store_in(connect, root)?;
             }
         }
         let backs_off = self.retry == "backoff";
