@@ -157,7 +157,7 @@ fn members(name: &str, time: Duration, seed: u64) -> Result<()> {
     let ends = thread::scope(|scope| {
         let producing = scope.spawn(|| produce(&kafka, &stop));
         let began = Instant::now();
-        let mut chance = seed;
+        let (mut chance, mut step) = (seed, 0);
         let outcome: Result<()> = (|| {
             while began.elapsed() < time {
                 chance =
@@ -165,7 +165,8 @@ fn members(name: &str, time: Duration, seed: u64) -> Result<()> {
                 let drawn = chance >> 33;
                 thread::sleep(Duration::from_millis(3_000 + drawn % 3_000));
                 let one = crew.any(drawn / 3);
-                match drawn % 3 {
+                step += 1;
+                match step % 3 {
                     0 => {
                         crew.members.remove(one).kill();
                         crew.add()?;

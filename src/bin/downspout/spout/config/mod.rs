@@ -88,13 +88,13 @@ impl Loaded {
                 }
             }
         }
-        let target = config.connect()?;
         let is_changed = |name: &str| {
             let key = keys::all().find(|key| key.name == name);
             let default = key.and_then(|key| Some(key.kind.read(key.default?)));
             given.get(name).is_some_and(|(value, _)| Some(value) != default.as_ref())
         };
         config.settle(is_changed).map_err(Failure::usage)?;
+        let target = config.connect()?;
         Ok(Loaded { config, target, given, notes })
     }
 
