@@ -63,6 +63,10 @@ fn check_says_whether_the_settings_are_right_and_does_nothing_else() {
             "members needs a store in ZooKeeper (--store zk://…)",
         ),
         (
+            &["--zookeeper", "h", "--root", "/s", "-t", "x", "--id", "x", "--members", "-e"],
+            "exit_at_end and members don't go together",
+        ),
+        (
             &["--zookeeper", "h", "--root", "/s", "-t", "x", "--id", "x", "--members", "--total-tasks", "2"],
             "partitions are either those of a task (total_tasks) or shared (members), not both",
         ),

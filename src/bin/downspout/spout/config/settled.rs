@@ -125,6 +125,12 @@ impl Config {
             "a store in ZooKeeper (--store zk://…)",
             matches!(self.store, StoreName::ZooKeeper(_)),
         )?;
+        if self.members && self.exit_at_end {
+            return Err(
+                "exit_at_end and members don't go together: partitions come and go, and no member knows when all is done"
+                    .into(),
+            );
+        }
         if self.members && self.settings.total_tasks != 1 {
             return Err(
                 "partitions are either those of a task (total_tasks) or shared (members), not both".into()
