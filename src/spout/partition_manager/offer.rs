@@ -55,6 +55,7 @@ impl PartitionManager {
         }
         unfinished.retain(|one| one.attempts > 0 || one.deaths > 0);
         unfinished.sort_unstable_by_key(|one| one.offset);
+        self.trial.offering(self.answered());
         let mut verdict = self.trial.verdict(clean);
         // A claim stands for what comes before the next offer.
         verdict.idle &= self.verdict.is_some();

@@ -27,15 +27,15 @@ pub(super) struct Trial {
     deaths: u32,
     /// Of the records handed out first, those that are not answered.
     firsts: Vec<(Arc<Lot>, u32)>,
+    /// One of them was answered.
+    answered: bool,
     /// How many were handed out in this life, each time that one was.
     granted: u64,
+    /// About when that began.
+    since: Option<Millis>,
     /// How many answers are in the last offer, and in the last one that was kept.
     offered: u64,
     kept: u64,
-    /// One of them was answered.
-    answered: bool,
-    /// About when that began.
-    since: Option<Millis>,
     /// Few records are out at a time until so many are answered.
     care: Option<u64>,
     alone: Option<Alone>,
@@ -54,7 +54,9 @@ enum State {
     Free,
     /// The store is to know of it first.
     Named(i64),
-    /// It does.
+    /// It is in the offer that is under way, or was.
+    Offered(i64),
+    /// The store has it.
     Written(i64),
     Out(i64),
 }
@@ -115,9 +117,8 @@ impl Trial {
     }
 
     /// Looks at what became of those handed out first, and whether the process has lived long enough.
-    /// `answered`: answers in this life, which are offered now.
+    /// `answered`: answers in this life.
     pub(super) fn look(&mut self, answered: u64, now: Millis, is_out: impl Fn(&Arc<Lot>, u32) -> bool) {
-        self.offered = answered;
         if self.granted > 0 {
             self.since.get_or_insert(now);
         }
@@ -148,7 +149,7 @@ impl Trial {
 
     pub(super) fn step(&self) -> Step {
         match self.alone.as_ref().map(|alone| alone.state) {
-            None | Some(State::Named(_) | State::Out(_)) => Step::Wait,
+            None | Some(State::Named(_) | State::Offered(_) | State::Out(_)) => Step::Wait,
             Some(State::Free) => Step::Name,
             Some(State::Written(offset)) => Step::HandOut(offset),
         }
@@ -164,10 +165,18 @@ impl Trial {
         self.turn(State::Named(offset));
     }
 
-    /// The store has the last offer.
+    /// An offer is made, with so many answers in it and the record that was named.
+    pub(super) fn offering(&mut self, answered: u64) {
+        self.offered = answered;
+        if let Some(State::Named(offset)) = self.alone.as_ref().map(|alone| alone.state) {
+            self.turn(State::Offered(offset));
+        }
+    }
+
+    /// The store has the last offer. What was named since is not in it.
     pub(super) fn kept(&mut self) {
         self.kept = self.offered;
-        if let Some(State::Named(offset)) = self.alone.as_ref().map(|alone| alone.state) {
+        if let Some(State::Offered(offset)) = self.alone.as_ref().map(|alone| alone.state) {
             self.turn(State::Written(offset));
         }
     }
@@ -185,7 +194,9 @@ impl Trial {
     pub(super) fn suspect(&self) -> Option<i64> {
         match self.alone.as_ref()?.state {
             State::Free => None,
-            State::Named(offset) | State::Written(offset) | State::Out(offset) => Some(offset),
+            State::Named(offset) | State::Offered(offset) | State::Written(offset) | State::Out(offset) => {
+                Some(offset)
+            }
         }
     }
 
@@ -260,6 +271,8 @@ mod tests {
             trial.look(0, 20, out);
             assert_eq!(trial.room(), 0);
             trial.look(answered.min(100), 40, |_, _| false);
+            trial.offering(answered.min(100));
+            trial.look(999, 45, |_, _| false);
             trial.kept();
             assert_eq!(trial.room() as u64, answered.min(100) - 36);
             trial.look(answered, now, |_, _| false);
@@ -275,6 +288,9 @@ mod tests {
             assert_eq!(trial.step(), Step::Name);
             trial.name(offset);
             assert_eq!((trial.step(), trial.suspect()), (Step::Wait, Some(offset)));
+            trial.kept();
+            assert_eq!(trial.step(), Step::Wait, "an offer from before it was named");
+            trial.offering(offset as u64);
             trial.kept();
             assert_eq!(trial.step(), Step::HandOut(offset));
             trial.granted(&lot, offset as u32..offset as u32 + 1);
