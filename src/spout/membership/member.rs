@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Membership;
-use super::deal::Identity;
+use super::deal::{Deal, Identity};
 use super::document;
 use super::group::{Group, Next, View};
 use crate::checkpoint::Owner;
@@ -18,7 +18,7 @@ use crate::client::TopicPartition;
 use crate::error::Result;
 use crate::zookeeper::{Created, Mode, SessionId, ZooKeeper};
 
-/// What hints are polled for.
+/// How long a hint is waited for: looking is the truth.
 const LOOK: Duration = Duration::from_secs(5);
 /// After an error.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -35,11 +35,11 @@ pub(in crate::spout) struct Share {
     pub(in crate::spout) out: Option<String>,
 }
 
-/// A member of the group. Dropping it leaves without a word; its session tells.
+/// A member of the group. Dropping it leaves the group, without waiting for that: the session may live on.
 #[derive(Debug)]
 pub(in crate::spout) struct Member {
     share: watch::Receiver<Share>,
-    partitions: watch::Sender<BTreeSet<TopicPartition>>,
+    partitions: watch::Sender<Told>,
     held: watch::Sender<BTreeSet<TopicPartition>>,
     leaving: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -50,7 +50,7 @@ impl Member {
     /// Joins the group of this spout.
     pub(in crate::spout) fn join(membership: &Membership, id: &str, owner: &Owner) -> Self {
         let (shares, share) = watch::channel(Share::default());
-        let (partitions, all) = watch::channel(BTreeSet::new());
+        let (partitions, told) = watch::channel(Told::default());
         let (held, holds) = watch::channel(BTreeSet::new());
         let (leaving, left) = watch::channel(false);
         let zookeeper = Arc::clone(&membership.zookeeper);
@@ -66,7 +66,7 @@ impl Member {
             me: None,
             former: Vec::new(),
             known: BTreeMap::new(),
-            all,
+            told,
             holds,
             let_go: None,
             shares: shares.clone(),
@@ -76,9 +76,9 @@ impl Member {
         Member { share, partitions, held, leaving, task, clock }
     }
 
-    /// These are all the partitions that there are.
+    /// These are all the partitions that there are, by one more look at the brokers.
     pub(in crate::spout) fn tell(&self, all: BTreeSet<TopicPartition>) {
-        replace(&self.partitions, all);
+        self.partitions.send_modify(|told| *told = Told { looks: told.looks.saturating_add(1), all });
     }
 
     /// These it has, or has not let go of yet: nobody else begins them meanwhile.
@@ -104,8 +104,29 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.task.abort();
+        // Its task ends with that, and takes its nodes away.
+        let _ = self.leaving.send(true);
         self.clock.abort();
+    }
+}
+
+/// What was told of the partitions that there are.
+#[derive(Debug, Default)]
+struct Told {
+    /// By how many looks.
+    looks: u32,
+    all: BTreeSet<TopicPartition>,
+}
+
+impl Told {
+    /// What is to be dealt. Who knows nothing deals nothing; and what was dealt before goes only when it was
+    /// absent for three looks: a broker that has just started leaves some out.
+    fn to_deal(&self, dealt: &Deal) -> Option<BTreeSet<TopicPartition>> {
+        match self.looks {
+            0 => None,
+            1 | 2 => Some(self.all.iter().chain(dealt.owners.keys()).cloned().collect()),
+            _ => Some(self.all.clone()),
+        }
     }
 }
 
@@ -158,7 +179,7 @@ struct Looker {
     former: Vec<String>,
     /// Who the members are, as far as it was read.
     known: BTreeMap<String, Identity>,
-    all: watch::Receiver<BTreeSet<TopicPartition>>,
+    told: watch::Receiver<Told>,
     holds: watch::Receiver<BTreeSet<TopicPartition>>,
     /// The last deal of which was told that all is let go that it takes away, and under which name.
     let_go: Option<(u64, String)>,
@@ -188,15 +209,28 @@ impl Looker {
             let hint = async {
                 if wait == AGAIN { sleep(wait).await } else { zookeeper.changed(&node, wait).await }
             };
-            if first(hint, self.all.changed(), self.holds.changed(), leaving.wait_for(|left| *left)).await {
+            if first(hint, self.told.changed(), self.holds.changed(), leaving.wait_for(|left| *left)).await {
                 break;
             }
         }
-        if let Some((me, ..)) = &self.me
-            && let Err(why) = self.zookeeper.delete(&format!("{}/{me}", self.node), -1).await
-        {
+        if let Err(why) = self.take_away().await {
             tracing::warn!(error = %why, "the group was not left in order; its session's end tells the others");
         }
+    }
+
+    /// Its nodes go, the one that makes it a member first.
+    async fn take_away(&mut self) -> Result<()> {
+        self.forget_me();
+        self.take_former_away().await?;
+        if let Some((generation, name)) = self.let_go.take() {
+            self.zookeeper.delete(&self.told_node(generation, &name), -1).await?;
+        }
+        Ok(())
+    }
+
+    /// The node that says that this member has let go of what that deal takes away.
+    fn told_node(&self, generation: u64, me: &str) -> String {
+        format!("{}/k-{generation:010}-{me}", self.node)
     }
 
     fn now(&self) -> u64 {
@@ -215,8 +249,11 @@ impl Looker {
         }
         let Some(mut view) = self.view(members, generation).await? else { return Ok(None) };
         view.let_go = let_go;
-        let all = self.all.borrow_and_update().clone();
-        let next = self.group.look(&view, &me, &all, self.now());
+        let all = self.told.borrow_and_update().to_deal(&view.deal);
+        let next = match all {
+            Some(all) => self.group.look(&view, &me, &all, self.now()),
+            None => Next::Rest,
+        };
         if let Next::Write(deal) = &next {
             let path = format!("{}/a-{:010}", self.node, generation + 1);
             let created = self.zookeeper.create(&path, document::write(deal), Mode::Persistent).await?;
@@ -242,10 +279,10 @@ impl Looker {
         if generation == 0 || self.let_go == now {
             return Ok(());
         }
-        let path = |generation: u64, me: &str| format!("{}/k-{generation:010}-{me}", self.node);
-        self.zookeeper.create(&path(generation, me), Vec::new(), Mode::Ephemeral).await?;
+        let path = self.told_node(generation, me);
+        self.zookeeper.create(&path, Vec::new(), Mode::Ephemeral).await?;
         if let Some((before, name)) = &self.let_go {
-            self.zookeeper.delete(&path(*before, name), -1).await?;
+            self.zookeeper.delete(&self.told_node(*before, name), -1).await?;
         }
         self.let_go = now;
         Ok(())
@@ -260,6 +297,15 @@ impl Looker {
         self.former.extend(self.me.take().map(|(me, ..)| me));
     }
 
+    /// Under another name it may have been made in the session that is there now.
+    async fn take_former_away(&mut self) -> Result<()> {
+        while let Some(name) = self.former.last() {
+            self.zookeeper.delete(&format!("{}/{name}", self.node), -1).await?;
+            self.former.pop();
+        }
+        Ok(())
+    }
+
     /// Its node, in this session.
     async fn be_there(&mut self) -> Result<String> {
         let session = self.zookeeper.session();
@@ -267,11 +313,7 @@ impl Looker {
             self.stand_down("the session with ZooKeeper was lost, and with it the place in the group");
             self.forget_me();
         }
-        // Perhaps it was made in the session that is there now.
-        while let Some(name) = self.former.last() {
-            self.zookeeper.delete(&format!("{}/{name}", self.node), -1).await?;
-            self.former.pop();
-        }
+        self.take_former_away().await?;
         let (name, is_there) = match &self.me {
             Some((name, _, is_there)) => (name.clone(), *is_there),
             None => {

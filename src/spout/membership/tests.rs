@@ -24,11 +24,13 @@ fn partitions(count: i32) -> BTreeSet<TopicPartition> {
     (0..count).map(|number| TopicPartition::new("clicks", number)).collect()
 }
 
-fn join(zookeeper: MemoryZooKeeper, instance: &str, run: &str, count: i32) -> One {
+fn join(zookeeper: MemoryZooKeeper, instance: &str, run: &str, count: impl Into<Option<i32>>) -> One {
     let membership = Membership::over(Arc::new(zookeeper.clone()), ROOT);
     let owner = Owner { instance: instance.to_owned(), name: "billing".to_owned(), run: run.to_owned() };
     let member = Member::join(&membership, "billing", &owner);
-    member.tell(partitions(count));
+    if let Some(count) = count.into() {
+        member.tell(partitions(count));
+    }
     One { zookeeper, member: Some(member), share: Share::default() }
 }
 
@@ -123,6 +125,39 @@ async fn new_partitions_are_dealt_and_more_members_than_partitions_stay_idle() {
     members.iter().for_each(|one| one.member.as_ref().unwrap().tell(partitions(7)));
     pass(&mut members, Duration::from_secs(4)).await;
     assert_all_dealt(&mut members, 7).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_dropped_leaves_nothing_in_a_session_that_lives_on() {
+    let zookeeper = MemoryZooKeeper::new();
+    let mut members: Vec<One> =
+        ["a", "b"].map(|name| join(zookeeper.clone(), name, name, 4)).into_iter().collect();
+    pass(&mut members, Duration::from_secs(5)).await;
+    assert_all_dealt(&mut members, 4).await;
+    drop(members.remove(0));
+    pass(&mut members, Duration::from_secs(5)).await;
+    assert_eq!(members[0].numbers().await, 4, "the others do not wait for the session");
+    drop(members);
+    sleep(Duration::from_secs(1)).await;
+    let group = zookeeper.paths().into_iter().filter(|path| path.contains("/~group/"));
+    let left: Vec<String> = group.filter(|path| !path.contains("/a-")).collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_knows_no_partitions_or_not_all_yet_takes_none_from_the_others() {
+    let zookeeper = MemoryZooKeeper::new();
+    let mut members = vec![join(zookeeper.connect(), "b", "b", 6)];
+    pass(&mut members, Duration::from_secs(5)).await;
+    // By its name it is the one that deals.
+    members.insert(0, join(zookeeper.connect(), "a", "a", None));
+    pass(&mut members, Duration::from_secs(20)).await;
+    assert_eq!((members[0].numbers().await, members[1].numbers().await), (0, 6));
+    for (look, known) in [(1, 2), (2, 0), (3, 2)] {
+        members[0].member.as_ref().unwrap().tell(partitions(known));
+        pass(&mut members, Duration::from_secs(10)).await;
+        assert_all_dealt(&mut members, if look < 3 { 6 } else { 2 }).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
