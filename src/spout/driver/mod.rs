@@ -2,6 +2,7 @@
 //! they say. Whatever takes time runs beside it.
 //!
 //! - [`start`]: what a spout begins with
+//! - [`part`]: a partition that is this task's
 //! - [`assign`]: partitions that come and go
 //! - [`operations`]: what runs beside the task
 //! - [`commits`]: positions, to the store
@@ -12,6 +13,7 @@ mod assign;
 mod close;
 mod commits;
 mod operations;
+mod part;
 mod start;
 mod trials;
 
@@ -29,6 +31,7 @@ use tokio::time::{Instant, sleep_until};
 
 use close::Closing;
 use operations::Done;
+use part::Part;
 pub(super) use start::start;
 
 use super::assignment::Assignment;
@@ -40,7 +43,7 @@ use super::lot::{AssignmentId, Grant, Lot, Mailbox, Message};
 use super::membership::{Member, Share};
 use super::metrics::{Health, SpoutMetrics};
 use super::parked::{Millis, State};
-use super::partition_manager::{Effect, PartitionManager};
+use super::partition_manager::Effect;
 use super::settings::SpoutSettings;
 use super::spout::Handout;
 use crate::checkpoint::{Checkpoints, Owner};
@@ -48,7 +51,6 @@ use crate::client::fetcher::inbox::{Slot, Target};
 use crate::client::stream::Reader;
 use crate::client::{Cluster, Item, OutOfRange, Recovered, StartOffset, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::Uuid;
 
 /// How often what is measured is looked at.
 const SURVEY: Millis = 250;
@@ -56,10 +58,6 @@ const SURVEY: Millis = 250;
 const SWEEP: Millis = 1;
 /// Between commits that pressure asks for.
 const HURRY: Millis = 50;
-/// One record that blocks a full window is warned about after that time.
-const BLOCKED: Millis = 1_000;
-/// How often a warning about the same is repeated.
-const WARN: Millis = 60_000;
 
 /// The driver; see the module.
 pub(super) struct Driver {
@@ -116,29 +114,6 @@ pub(super) struct Env {
     pub(super) topics: BTreeSet<String>,
     pub(super) patterns: Vec<TopicPattern>,
     pub(super) dead_letters: Option<DeadLetterWriter>,
-}
-
-/// A partition that is this task's.
-struct Part {
-    manager: PartitionManager,
-    /// The topic that its offsets are of: what has the name by now may be another one.
-    topic_id: Option<Uuid>,
-    /// What it is read by, once its position was claimed.
-    slot: Option<Arc<Slot>>,
-    reading: bool,
-    due: Option<Millis>,
-    /// It was lost; by then it is let go.
-    leaving: Option<Millis>,
-    pressure: Option<Pressure>,
-}
-
-/// Little room is left.
-struct Pressure {
-    why: String,
-    /// The record that blocks it.
-    at: i64,
-    since: Millis,
-    warned: Option<Millis>,
 }
 
 /// What the driver sees to next.
@@ -565,32 +540,6 @@ impl Driver {
             metrics.partitions.insert(partition.clone(), of);
         }
         self.shared.show(metrics, health);
-    }
-}
-
-impl Part {
-    /// Looks whether its window, or what waits for a retry, is nearly full. A handler that is slow fills its
-    /// window all the time; one record that blocks it for a while is worth a warning.
-    fn feel_pressure(&mut self, now: Millis, partition: &TopicPartition) {
-        let Some(why) = self.manager.pressure() else {
-            self.pressure = None;
-            return;
-        };
-        let at = self.manager.point();
-        let before = self.pressure.take().filter(|before| before.at == at);
-        let (since, mut warned) = before.map_or((now, None), |before| (before.since, before.warned));
-        if now >= since + BLOCKED && warned.is_none_or(|warned| now >= warned + WARN) {
-            warned = Some(now);
-            tracing::warn!(topic = %partition.topic, partition = partition.partition, %why, "little room is left");
-        }
-        self.pressure = Some(Pressure { why, at, since, warned });
-    }
-
-    /// Reading may have come past markers that no batch shows.
-    fn reached(&mut self) {
-        if let Some(position) = self.slot.as_ref().and_then(|slot| slot.position()) {
-            self.manager.on_reached(position);
-        }
     }
 }
 
