@@ -3,7 +3,6 @@
 
 mod bootstrap;
 mod cross_checked;
-mod gather;
 mod metadata;
 mod near;
 mod static_hosts;

@@ -20,6 +20,7 @@ mod links;
 mod memory;
 mod negotiation;
 mod throttle;
+mod together;
 mod versions;
 
 pub use backoff::Backoff;
@@ -32,4 +33,5 @@ pub use dialer::Dialer;
 pub(crate) use dialer::Identity;
 pub(crate) use link::{Exchange, Link, WhenDown};
 pub(crate) use links::Links;
+pub(crate) use together::together;
 pub use versions::{BrokerVersions, LegacyRelease, VersionSource};

@@ -6,7 +6,6 @@ mod find;
 mod old_consumer;
 mod opened;
 mod presence;
-mod together;
 mod token;
 
 use std::sync::Arc;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::find::{at, busy, unreadable};
-use super::together::together;
 use super::{Connected, Source, denied};
 use crate::checkpoint::{
     Access, Checkpoint, CheckpointStore, Checkpoints, Loaded, Offer, Problem, Stored, check_id, problem,
@@ -12,7 +11,7 @@ use crate::checkpoint::{
 };
 use crate::client::TopicPartition;
 use crate::error::{Error, Result};
-use crate::net::BoxFuture;
+use crate::net::{BoxFuture, together};
 use crate::zookeeper::{Created, Deleted, Mode, Written, ZooKeeper};
 
 /// Positions of Kafka's old high-level consumer (0.7 to 1.1, `zookeeper.connect`): a number as text at

@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::claims::{Claims, Held};
 use super::find::{self, Found, at, busy, unreadable};
 use super::presence::{self, Presence};
-use super::together::together;
 use super::{Connected, Layout, denied, token};
 use crate::checkpoint::{Access, Checkpoints, Loaded, Offer, Owner, Stored, document};
 use crate::client::TopicPartition;
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::BoxFuture;
+use crate::net::{BoxFuture, together};
 use crate::zookeeper::{Written, ZooKeeper};
 
 /// Times that a claim is tried when others write in between.

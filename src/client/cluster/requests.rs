@@ -1,9 +1,7 @@
 //! Calls at a partition's leader.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
@@ -13,7 +11,7 @@ use super::{Cluster, Picture, TopicState};
 use crate::client::{ListedOffset, OffsetSpec};
 use crate::discovery::BrokerInfo;
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::{Backoff, BoxFuture, BrokerAddress};
+use crate::net::{Backoff, BoxFuture, BrokerAddress, together};
 use crate::protocol::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic, Versions,
 };
@@ -116,7 +114,7 @@ impl Cluster {
                     as BoxFuture<'_, (Vec<usize>, Result<Vec<ListedOffset>>)>
             });
             // All at once: one that is slow delays no other.
-            for (asked, answers) in join_all(calls.collect()).await {
+            for (asked, answers) in together(calls).await {
                 let answers = match answers {
                     Ok(answers) => answers,
                     Err(why) => {
@@ -258,21 +256,4 @@ pub(super) fn leader(picture: &Picture, topic: &str, partition: i32) -> Result<i
 fn epoch_of(picture: &Picture, topic: &str, partition: i32) -> Option<i32> {
     let Some(TopicState::Known(known)) = picture.topic(topic) else { return None };
     known.partitions.get(usize::try_from(partition).ok()?)?.epoch
-}
-
-/// What all of these give, in no order.
-async fn join_all<T>(mut calls: Vec<BoxFuture<'_, T>>) -> Vec<T> {
-    let mut done = Vec::with_capacity(calls.len());
-    poll_fn(|cx| {
-        calls.retain_mut(|call| match call.as_mut().poll(cx) {
-            Poll::Ready(answer) => {
-                done.push(answer);
-                false
-            }
-            Poll::Pending => true,
-        });
-        if calls.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    done
 }

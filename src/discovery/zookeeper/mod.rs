@@ -4,12 +4,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::gather::gather;
 use super::{
     BrokerInfo, BrokerReader, Metadata, PartitionMetadata, TopicMetadata, TopicSelection, unknown_topic,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::BoxFuture;
+use crate::net::{BoxFuture, together};
 use crate::protocol::ErrorCode;
 use crate::zookeeper::{Trouble, ZooKeeper};
 use documents::{Broker, State, Topic};
@@ -81,10 +80,10 @@ impl ZooKeeperBrokers {
             ))
         })?;
         let ids = names.iter().filter_map(|name| name.parse().ok());
-        let reads = ids.map(|id| -> BoxFuture<'_, _> { Box::pin(self.broker(id)) }).collect();
+        let reads = ids.map(|id| -> BoxFuture<'_, _> { Box::pin(self.broker(id)) });
         let mut brokers = Vec::new();
         let mut unusable = None;
-        for read in gather(reads).await {
+        for read in together(reads).await {
             match read? {
                 Some(Ok(broker)) => brokers.push(broker),
                 Some(Err(why)) => unusable = Some(why),
@@ -133,8 +132,8 @@ impl ZooKeeperBrokers {
             }
         };
         let ids = topic.partitions.keys();
-        let states = ids.map(|id| -> BoxFuture<'_, _> { Box::pin(self.state(&path, *id)) }).collect();
-        let states = gather(states).await;
+        let states = ids.map(|id| -> BoxFuture<'_, _> { Box::pin(self.state(&path, *id)) });
+        let states = together(states).await;
         let mut partitions = Vec::with_capacity(states.len());
         for (state, (id, replicas)) in states.into_iter().zip(topic.partitions) {
             partitions.push(partition(id, replicas, state?, brokers));
@@ -166,8 +165,8 @@ impl ZooKeeperBrokers {
         let mut topics = Vec::with_capacity(names.len());
         let mut missing = Vec::new();
         let reads = names.iter();
-        let reads = reads.map(|name| -> BoxFuture<'_, _> { Box::pin(self.topic(name, &brokers)) }).collect();
-        for (name, read) in names.iter().zip(gather(reads).await) {
+        let reads = reads.map(|name| -> BoxFuture<'_, _> { Box::pin(self.topic(name, &brokers)) });
+        for (name, read) in names.iter().zip(together(reads).await) {
             match read? {
                 Some(topic) => topics.push(topic),
                 None if is_wanted => missing.push(name),

@@ -3,13 +3,13 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use crate::net::BoxFuture;
+use super::BoxFuture;
 
 /// So many at once.
 const AT_ONCE: usize = 64;
 
 /// The results, in the order of the calls.
-pub(super) async fn together<'a, T: Send>(calls: impl Iterator<Item = BoxFuture<'a, T>> + Send) -> Vec<T> {
+pub(crate) async fn together<'a, T: Send>(calls: impl Iterator<Item = BoxFuture<'a, T>> + Send) -> Vec<T> {
     let mut waiting = calls.enumerate();
     let mut flying = Vec::new();
     let mut results: Vec<Option<T>> = Vec::new();
@@ -39,4 +39,27 @@ pub(super) async fn together<'a, T: Send>(calls: impl Iterator<Item = BoxFuture<
     })
     .await;
     results.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn results_keep_their_order_and_so_many_are_in_flight_at_a_time() {
+        let start = Instant::now();
+        let wait = |number: u64| -> BoxFuture<'static, u64> {
+            Box::pin(async move {
+                sleep(Duration::from_millis(1000 - number)).await;
+                number
+            })
+        };
+        assert_eq!(together((0..150).map(wait)).await, (0..150).collect::<Vec<_>>());
+        assert_eq!(start.elapsed().as_millis().div_ceil(1000), 3);
+        assert!(together(std::iter::empty::<BoxFuture<'_, u64>>()).await.is_empty());
+    }
 }
