@@ -203,3 +203,35 @@ async fn a_member_that_was_cut_off_past_its_session_stops_by_its_own_clock_and_i
         assert!(report.failed.is_empty(), "{report:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_position_changed_by_hand_stops_its_partition_and_so_does_an_owner_that_is_no_member() {
+    let (brokers, zookeeper, done) = (many_partitions(), MemoryZooKeeper::new(), Done::default());
+    append_all(&brokers, 10);
+    let one = worker(&brokers, &zookeeper, "a", Duration::ZERO, &done).await;
+    until_all_done(&done, 10).await;
+    sleep(Duration::from_secs(2)).await;
+    let node = |partition: i32| format!("/downspout/test/t/partition_{partition}");
+    let stopped = || one.handle.health().stopped;
+    let changed = |partition, from: &str, to: &str| {
+        let document = String::from_utf8(zookeeper.peek(&node(partition)).unwrap().data).unwrap();
+        assert!(document.contains(from), "{document}");
+        zookeeper.put(&node(partition), document.replace(from, to));
+        append(&brokers, partition, 1, 1);
+    };
+    changed(0, "\"offset\":10", "\"offset\":7");
+    sleep(Duration::from_secs(5)).await;
+    assert!(stopped()[&TopicPartition::new("t", 0)].contains("changed to 7"), "{:?}", stopped());
+
+    // Somebody else writes, and goes on writing.
+    let foreign = r#"{"topology":{"id":"other-1","name":"other"},"offset":8,"partition":1,"broker":{"host":"h","port":9092},"topic":"t"}"#;
+    for (round, stops) in [(0, false), (1, true)] {
+        zookeeper.put(&node(1), foreign);
+        append(&brokers, 1, 1, 1);
+        sleep(Duration::from_secs(5)).await;
+        let why = stopped().remove(&TopicPartition::new("t", 1));
+        assert_eq!(why.is_some(), stops, "round {round}: {why:?}");
+        assert!(why.is_none_or(|why| why.contains("another owner")));
+    }
+    one.handle.close_within(Duration::from_secs(5)).await.unwrap();
+}

@@ -107,6 +107,7 @@ impl Driver {
                 }
             }
             self.regained.remove(&partition);
+            self.fenced.remove(&partition);
             self.lose(&partition);
         }
         // One that is being let go is begun anew when it is gone and its position kept.

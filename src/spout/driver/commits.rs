@@ -55,7 +55,7 @@ pub(super) async fn commit(env: Arc<Env>, dressed: Vec<Dressed>) -> Committed {
 }
 
 fn is_fenced(why: &Error) -> bool {
-    matches!(why.kind(), ErrorKind::Checkpoint(Problem::Foreign { .. } | Problem::Changed { .. }))
+    matches!(why.kind(), ErrorKind::Checkpoint(Problem::Foreign { .. }))
 }
 
 impl Driver {
@@ -146,7 +146,10 @@ impl Driver {
             if part.manager.place.assignment != assignment {
                 continue;
             }
-            if self.member.is_some() && answer.as_ref().is_err_and(is_fenced) {
+            if self.member.is_some()
+                && answer.as_ref().is_err_and(is_fenced)
+                && self.fenced.insert(partition.clone())
+            {
                 self.fence(&partition, answer.err());
                 continue;
             }
@@ -166,7 +169,8 @@ impl Driver {
         }
     }
 
-    /// Another member has the partition by now: whatever of it is out counts no more here.
+    /// Another member has the partition by now: whatever of it is out counts no more here. If it is this
+    /// one's all the time, it is begun once more; whoever takes it then is no member, and it stops.
     fn fence(&mut self, partition: &TopicPartition, why: Option<Error>) {
         tracing::warn!(topic = %partition.topic, partition = partition.partition, why = why.map(tracing::field::display), "the partition was taken by another member: what is out of it comes again there");
         self.remove(partition);

@@ -74,6 +74,8 @@ pub(super) struct Driver {
     /// Partitions that are gone from here, while their last position is on its way.
     letting_go: BTreeSet<TopicPartition>,
     held_changed: bool,
+    /// Partitions that somebody else has taken since they were dealt to this member.
+    fenced: BTreeSet<TopicPartition>,
     /// Why nothing is ours now.
     out_of_group: Option<String>,
     parts: BTreeMap<TopicPartition, Part>,

@@ -84,6 +84,7 @@ async fn begin(env: Env, member: Option<Member>) -> Result<Spout> {
         member,
         letting_go: Default::default(),
         held_changed: false,
+        fenced: Default::default(),
         out_of_group: None,
         env: Arc::new(env),
         shared: Arc::clone(&shared),
