@@ -7,7 +7,8 @@ use super::fetch_limits::FetchLimits;
 use super::metadata::TopicIds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::net::{
-    Backoff, BrokerAddress, BrokerVersions, Connector, Dialer, Exchange, LegacyRelease, Link, WhenDown,
+    Backoff, BrokerAddress, BrokerVersions, Connector, Dialer, Exchange, LegacyRelease, Link, Security,
+    WhenDown,
 };
 use crate::protocol::{
     ApiKey, FetchRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, Request, Versions,
@@ -100,6 +101,7 @@ pub enum OffsetStorage {
 pub struct SimpleConsumerBuilder {
     address: String,
     dialer: Dialer,
+    security: Security,
     client_id: Option<String>,
     backoff: Backoff,
     settings: Settings,
@@ -116,6 +118,7 @@ impl SimpleConsumer {
         SimpleConsumerBuilder {
             address: address.to_owned(),
             dialer: Dialer::default(),
+            security: Security::plaintext(),
             client_id: None,
             backoff: Backoff::default(),
             settings: Settings::default(),
@@ -225,10 +228,11 @@ impl SimpleConsumerBuilder {
 
     /// A consumer that connects when it is asked something.
     pub fn build(self) -> Result<SimpleConsumer> {
-        let SimpleConsumerBuilder { address, mut dialer, client_id, backoff, settings } = self;
+        let SimpleConsumerBuilder { address, mut dialer, security, client_id, backoff, settings } = self;
         if let Some(client_id) = client_id {
             dialer = dialer.client_id(&client_id)?;
         }
+        let dialer = dialer.security(security)?;
         let dialer = dialer.frame_limit(settings.frame_limit);
         let inner = Inner {
             broker: Arc::new(Link::new(dialer, address.parse()?, backoff, WhenDown::Wait)),
@@ -246,7 +250,13 @@ impl SimpleConsumerBuilder {
         self
     }
 
-    /// How streams are opened: an address map, TLS, memory. Plain TCP by default.
+    /// TLS and SASL; neither by default.
+    pub fn security(mut self, security: Security) -> Self {
+        self.security = security;
+        self
+    }
+
+    /// How streams are opened: an address map, a proxy, memory. TCP by default.
     pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
         self.dialer = self.dialer.connector(Arc::new(connector));
         self

@@ -1,5 +1,6 @@
 //! [`Error`]: what went wrong, where, whose fault it is, and whether trying again can help.
 
+mod security;
 mod sentence;
 
 use std::fmt;
@@ -10,6 +11,8 @@ use std::time::Duration;
 use crate::protocol::{ApiKey, ErrorCode, Remedy, Request, Versions};
 use crate::records::Corruption;
 use crate::wire::{DecodeError, EncodeError};
+
+pub use security::{LoginTrouble, TlsTrouble};
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -69,6 +72,10 @@ pub enum ErrorKind {
     Unresponsive(Duration),
     /// The port speaks something else than Kafka, or wants more than was said.
     WrongProtocol(Speaks),
+    /// No TLS connection came about.
+    Tls(TlsTrouble),
+    /// The login with SASL failed.
+    Login(LoginTrouble),
     /// An answer to something that was not asked.
     OutOfStep {
         /// The correlation id that was due, if any answer was.
@@ -284,6 +291,8 @@ impl Error {
             | ErrorKind::OutOfStep { .. }
             | ErrorKind::NoProgress
             | ErrorKind::Incomplete(_) => Fault::Broker,
+            ErrorKind::Tls(trouble) => trouble.fault(),
+            ErrorKind::Login(trouble) => trouble.fault(),
             ErrorKind::Checkpoint(problem) => problem.fault(),
             ErrorKind::ZooKeeper { why, .. } => why.fault(),
             ErrorKind::FrameSize { .. }
@@ -307,6 +316,8 @@ impl Error {
             | ErrorKind::Decode(_)
             | ErrorKind::Corrupt(_) => Retry::No,
             ErrorKind::OutOfRange(_) => Retry::ResetOffset,
+            ErrorKind::Tls(_) => Retry::Human,
+            ErrorKind::Login(trouble) => trouble.retry(),
             ErrorKind::Checkpoint(problem) => problem.retry(),
             ErrorKind::ZooKeeper { why, .. } => why.retry(),
             ErrorKind::WrongProtocol(Speaks::Nothing) => Retry::Again,

@@ -35,6 +35,8 @@ impl fmt::Display for ErrorKind {
                 "connections are accepted, but nothing was answered within {after:?}: the broker is starting, frozen or overloaded, or this is no Kafka port"
             ),
             ErrorKind::WrongProtocol(speaks) => write!(f, "{speaks}"),
+            ErrorKind::Tls(trouble) => write!(f, "{trouble}"),
+            ErrorKind::Login(trouble) => write!(f, "{trouble}"),
             ErrorKind::OutOfStep { expected: Some(expected), found } => write!(
                 f,
                 "answer {found} came where answer {expected} was due; out of step, so the connection was closed"

@@ -12,6 +12,7 @@ use super::connector::{BoxFuture, BrokerAddress, Connector, TcpConnector, connec
 use super::ladder::{Heard, Ladder, Outcome, Patience, Probe, Step};
 use super::memory::{Beginning, Memory};
 use super::negotiation::ask_versions;
+use super::security::Security;
 use super::versions::{BrokerVersions, LegacyRelease, VersionSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::ApiKey;
@@ -21,6 +22,7 @@ use crate::wire::Writer;
 #[derive(Clone)]
 pub struct Dialer {
     connector: Arc<dyn Connector>,
+    security: Security,
     client_id: Arc<str>,
     frame_limit: usize,
     connect_timeout: Duration,
@@ -52,6 +54,7 @@ impl Default for Dialer {
         let options = ConnectionOptions::default();
         Dialer {
             connector: Arc::new(TcpConnector::default()),
+            security: Security::plaintext(),
             client_id: options.client_id,
             frame_limit: options.frame_limit,
             connect_timeout: Duration::from_secs(10),
@@ -69,6 +72,14 @@ impl Dialer {
     pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.connector = connector;
         self
+    }
+
+    /// How connections are protected; plain by default. An error if a file of a certificate or key cannot be
+    /// used.
+    pub fn security(mut self, security: Security) -> Result<Self> {
+        security.check()?;
+        self.security = security;
+        Ok(self)
     }
 
     /// Names the client in the brokers' logs and quotas; `downspout` by default.
@@ -131,8 +142,12 @@ impl Dialer {
 
     /// Opens a connection, without a word about versions.
     pub(super) async fn open(&self, broker: &BrokerAddress) -> Result<Connection> {
-        let stream = match timeout(self.connect_timeout, self.connector.connect(broker)).await {
-            Ok(stream) => stream.map_err(|why| connect_error(broker, why))?,
+        let open = async {
+            let stream = self.connector.connect(broker).await.map_err(|why| connect_error(broker, why))?;
+            self.security.secure(broker, stream).await
+        };
+        let stream = match timeout(self.connect_timeout, open).await {
+            Ok(stream) => stream?,
             Err(_) => return Err(connect_error(broker, std::io::ErrorKind::TimedOut.into())),
         };
         let options = ConnectionOptions {

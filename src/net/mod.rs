@@ -19,7 +19,13 @@ mod link;
 mod links;
 mod memory;
 mod negotiation;
+#[cfg(feature = "sasl")]
+mod sasl;
+mod secret;
+mod security;
 mod throttle;
+#[cfg(feature = "tls")]
+mod tls;
 mod together;
 mod versions;
 
@@ -33,5 +39,11 @@ pub use dialer::Dialer;
 pub(crate) use dialer::Identity;
 pub(crate) use link::{Exchange, Link, WhenDown};
 pub(crate) use links::Links;
+#[cfg(feature = "sasl")]
+pub use sasl::{BearerToken, Sasl, TokenProvider, UnsecuredJwt};
+pub use secret::Secret;
+pub use security::Security;
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsVersion, Verification};
 pub(crate) use together::together;
 pub use versions::{BrokerVersions, LegacyRelease, VersionSource};

@@ -5,7 +5,7 @@ use super::{Cluster, Settings, Shared};
 use crate::client::{OffsetStorage, simple_consumer::Settings as ClientSettings};
 use crate::discovery::{Bootstrap, BrokerReader};
 use crate::error::Result;
-use crate::net::{Backoff, BrokerAddress, Connector, Dialer, LegacyRelease, Links};
+use crate::net::{Backoff, BrokerAddress, Connector, Dialer, LegacyRelease, Links, Security};
 use crate::protocol::{ApiKey, Versions};
 use crate::records::{CrcCheck, Isolation};
 
@@ -15,6 +15,7 @@ use crate::records::{CrcCheck, Isolation};
 pub struct ClusterBuilder {
     bootstrap: Vec<String>,
     dialer: Dialer,
+    security: Security,
     client_id: Option<String>,
     backoff: Backoff,
     reader: Option<Arc<dyn BrokerReader>>,
@@ -26,6 +27,7 @@ impl ClusterBuilder {
         ClusterBuilder {
             bootstrap,
             dialer: Dialer::default(),
+            security: Security::plaintext(),
             client_id: None,
             backoff: Backoff::default(),
             reader: None,
@@ -50,10 +52,11 @@ impl ClusterBuilder {
 
     /// A cluster that connects when it is asked something.
     pub fn build(self) -> Result<Cluster> {
-        let ClusterBuilder { bootstrap, mut dialer, client_id, backoff, reader, settings } = self;
+        let ClusterBuilder { bootstrap, mut dialer, security, client_id, backoff, reader, settings } = self;
         if let Some(client_id) = client_id {
             dialer = dialer.client_id(&client_id)?;
         }
+        let dialer = dialer.security(security)?;
         let links = Arc::new(Links::new(dialer.frame_limit(settings.client.frame_limit), backoff));
         let reader = match reader {
             Some(reader) => reader,
@@ -81,7 +84,13 @@ impl ClusterBuilder {
         self
     }
 
-    /// How streams are opened: an address map, TLS, memory. Plain TCP by default.
+    /// TLS and SASL; neither by default.
+    pub fn security(mut self, security: Security) -> Self {
+        self.security = security;
+        self
+    }
+
+    /// How streams are opened: an address map, a proxy, memory. TCP by default.
     pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
         self.dialer = self.dialer.connector(Arc::new(connector));
         self
