@@ -12,7 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::core::{CORRELATION_ID_AT, CorrelationIds, Expected};
-use super::driver::{Driver, Outgoing, Reply};
+use super::driver::{Driver, LoginStep, Outgoing, Reply};
+#[cfg(feature = "sasl")]
+use super::login_lane::LoginLane;
 use super::versions::BrokerVersions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{ApiKey, Request, decode_response, encode_request};
@@ -75,6 +77,8 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Connection {
     requests: mpsc::Sender<Outgoing>,
+    #[cfg_attr(not(feature = "sasl"), allow(dead_code))]
+    logins: mpsc::Sender<LoginStep>,
     shared: Arc<Shared>,
     versions: Option<Arc<BrokerVersions>>,
 }
@@ -100,6 +104,7 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (requests, queue) = mpsc::channel(QUEUE);
+        let (logins, login_steps) = mpsc::channel(LoginStep::AT_ONCE);
         let (cut, when_cut) = oneshot::channel();
         let shared = Arc::new(Shared {
             ids: CorrelationIds::starting_at(1),
@@ -107,8 +112,8 @@ impl Connection {
             ended: OnceLock::new(),
             cut: Mutex::new(Some(cut)),
         });
-        tokio::spawn(Driver::new(stream, queue, when_cut, Arc::clone(&shared)));
-        Connection { requests, shared, versions: None }
+        tokio::spawn(Driver::new(stream, queue, login_steps, when_cut, Arc::clone(&shared)));
+        Connection { requests, logins, shared, versions: None }
     }
 
     /// The same connection, with the versions that its broker speaks.
@@ -141,24 +146,9 @@ impl Connection {
         version: i16,
         options: RequestOptions,
     ) -> Result<Answer<R>> {
-        let id = self.shared.ids.next();
-        let frame = encode_request(request, version, id, &self.shared.options.client_id)
-            .map_err(|why| Error::from(why).with_request::<R>(version).with_broker(self.broker()))?;
-        let (sender, receiver) = oneshot::channel();
-        let patience = options.timeout.unwrap_or(DEFAULT_TIMEOUT);
-        let expected = Expected {
-            correlation_id: id,
-            api: R::KEY,
-            version,
-            asked: options.asked,
-            deadline: (Instant::now() + patience).into_std(),
-            patience,
-            reply: Reply { sender, permit: options.permit },
-        };
-        self.hand_over(Outgoing { frame, expected: Some(expected) })
-            .map_err(|why| why.with_request::<R>(version))?;
-        let raw = RawAnswer { receiver, shared: Arc::clone(&self.shared), api: R::KEY, version };
-        Ok(Answer { raw, response: PhantomData })
+        let (outgoing, answer) = self.shared.prepare(request, version, options)?;
+        self.hand_over(outgoing).map_err(|why| why.with_request::<R>(version))?;
+        Ok(answer)
     }
 
     /// Sends a request that no broker answers: Produce with acks 0.
@@ -187,19 +177,16 @@ impl Connection {
         frame.extend_from_slice(&size.to_be_bytes());
         frame.extend_from_slice(request);
         frame[CORRELATION_ID_AT..CORRELATION_ID_AT + 4].copy_from_slice(&id.to_be_bytes());
-        let (sender, receiver) = oneshot::channel();
-        let expected = Expected {
-            correlation_id: id,
-            api,
-            version,
-            asked: 0,
-            deadline: (Instant::now() + timeout).into_std(),
-            patience: timeout,
-            reply: Reply { sender, permit: None },
-        };
+        let (expected, answer) = self.shared.expect(Some(id), api, version, RequestOptions::within(timeout));
         self.hand_over(Outgoing { frame: frame.freeze(), expected: Some(expected) })
             .map_err(|why| why.with_api(api, version))?;
-        Ok(RawAnswer { receiver, shared: Arc::clone(&self.shared), api, version })
+        Ok(answer)
+    }
+
+    /// The way to log in, past the requests that wait.
+    #[cfg(feature = "sasl")]
+    pub(super) fn login_lane(&self) -> LoginLane {
+        LoginLane::new(self.logins.clone(), Arc::clone(&self.shared))
     }
 
     fn hand_over(&self, outgoing: Outgoing) -> Result<()> {
@@ -241,7 +228,44 @@ impl WeakConnection {
 }
 
 impl Shared {
-    fn cut(&self, why: Error) {
+    /// A request on its way, and the future of its answer.
+    pub(super) fn prepare<R: Request>(
+        self: &Arc<Self>,
+        request: &R,
+        version: i16,
+        options: RequestOptions,
+    ) -> Result<(Outgoing, Answer<R>)> {
+        let id = self.ids.next();
+        let frame = encode_request(request, version, id, &self.options.client_id)
+            .map_err(|why| Error::from(why).with_request::<R>(version).with_broker(&self.options.broker))?;
+        let (expected, raw) = self.expect(Some(id), R::KEY, version, options);
+        Ok((Outgoing { frame, expected: Some(expected) }, Answer { raw, response: PhantomData }))
+    }
+
+    /// What waits for an answer in the connection's task, and what waits for it here.
+    pub(super) fn expect(
+        self: &Arc<Self>,
+        correlation_id: Option<i32>,
+        api: ApiKey,
+        version: i16,
+        options: RequestOptions,
+    ) -> (Expected<Reply>, RawAnswer) {
+        let (sender, receiver) = oneshot::channel();
+        let patience = options.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let expected = Expected {
+            correlation_id,
+            api,
+            version,
+            asked: options.asked,
+            deadline: (Instant::now() + patience).into_std(),
+            patience,
+            reply: Reply { sender, permit: options.permit },
+        };
+        (expected, RawAnswer { receiver, shared: Arc::clone(self), api, version })
+    }
+
+    /// Ends the connection; whoever waits for an answer gets this error.
+    pub(super) fn cut(&self, why: Error) {
         let _ = self.ended.set(why);
         let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(cut) = cut {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::buf::Limit;
 use bytes::{Bytes, BytesMut};
 
-use super::frames::FrameReader;
+use super::frames::{Due, FrameReader};
 use super::throttle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::ApiKey;
@@ -19,7 +19,8 @@ pub(super) const CORRELATION_ID_AT: usize = 8;
 /// A request that waits for its answer; `T` is where the answer goes.
 #[derive(Debug)]
 pub(super) struct Expected<T> {
-    pub(super) correlation_id: i32,
+    /// `None` for a bare token of a login (KIP-43), which carries none.
+    pub(super) correlation_id: Option<i32>,
     pub(super) api: ApiKey,
     pub(super) version: i16,
     /// About how many bytes were asked for.
@@ -60,14 +61,14 @@ impl<T> Core<T> {
 
     /// The next whole answer and its request, if its bytes are there.
     pub(super) fn next_answer(&mut self, now: Instant) -> Result<Option<(Expected<T>, Bytes)>> {
-        let asked = self.waiting.front().map_or(0, |request| request.asked);
-        let Some(frame) = self.frames.next(asked)? else { return Ok(None) };
+        let due = self.waiting.front().map_or(Due::default(), Expected::due);
+        let Some(frame) = self.frames.next(due)? else { return Ok(None) };
         let found = frame.first_chunk().map_or(-1, |id| i32::from_be_bytes(*id));
         let Some(request) = self.waiting.pop_front() else {
             return Err(Error::new(ErrorKind::OutOfStep { expected: None, found }));
         };
-        if found != request.correlation_id && !answers_with_id_zero(&request, found) {
-            let expected = Some(request.correlation_id);
+        let expected = request.correlation_id;
+        if expected.is_some_and(|id| found != id && !answers_with_id_zero(&request, found)) {
             // Back in the queue: it fails with all the others.
             self.waiting.push_front(request);
             return Err(Error::new(ErrorKind::OutOfStep { expected, found }));
@@ -131,6 +132,20 @@ impl<T> Core<T> {
     }
 }
 
+impl<T> Expected<T> {
+    fn due(&self) -> Due {
+        /// The most that is read of a peer that has not shown yet who it is: a thousand times what brokers send.
+        const BEFORE_LOGIN: usize = 1 << 20;
+        let before_login =
+            matches!(self.api, ApiKey::API_VERSIONS | ApiKey::SASL_HANDSHAKE | ApiKey::SASL_AUTHENTICATE);
+        Due {
+            asked: self.asked,
+            least: if self.correlation_id.is_some() { 4 } else { 0 },
+            most: if before_login { BEFORE_LOGIN } else { usize::MAX },
+        }
+    }
+}
+
 /// 0.8.2 answers FindCoordinator 0 with correlation id 0 while its offsets topic does not exist yet
 /// (dpkp/kafka-python#1763).
 fn answers_with_id_zero<T>(request: &Expected<T>, found: i32) -> bool {
@@ -174,7 +189,7 @@ mod tests {
         fn ask(&mut self, correlation_id: i32, api: ApiKey, version: i16, reply: &'static str) {
             let patience = Duration::from_secs(10 + correlation_id.clamp(0, 10) as u64);
             self.core.sent(Expected {
-                correlation_id,
+                correlation_id: Some(correlation_id),
                 api,
                 version,
                 asked: 0,
@@ -244,6 +259,40 @@ mod tests {
             peer.ask(3, api, version, "other");
             peer.answer(0, b"");
             assert!(peer.next().is_err(), "{api:?} {version}");
+        }
+    }
+
+    #[test]
+    fn a_bare_token_has_no_id_and_may_be_empty() {
+        let mut peer = Peer::new();
+        peer.ask(1, ApiKey::SASL_HANDSHAKE, 0, "token");
+        if let Some(token) = peer.core.waiting_mut().next() {
+            token.correlation_id = None;
+        }
+        peer.ask(2, METADATA, 0, "after it");
+        peer.bytes(&[0, 0, 0, 0]);
+        let (request, frame) = peer.core.next_answer(peer.now).unwrap().unwrap();
+        assert_eq!((request.reply, frame.len()), ("token", 0));
+        peer.answer(2, b"");
+        assert_eq!(peer.next().unwrap(), Some(("after it", Bytes::new())));
+    }
+
+    #[test]
+    fn a_peer_that_nobody_has_logged_in_to_sends_no_large_frame() {
+        for api in [ApiKey::API_VERSIONS, ApiKey::SASL_HANDSHAKE, ApiKey::SASL_AUTHENTICATE] {
+            let mut core = Core::new(100 << 20);
+            core.sent(Expected {
+                correlation_id: Some(1),
+                api,
+                version: 0,
+                asked: 0,
+                deadline: Instant::now(),
+                patience: Duration::ZERO,
+                reply: (),
+            });
+            core.space().put_slice(&(2i32 << 20).to_be_bytes());
+            let error = core.next_answer(Instant::now()).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::FrameSize { limit: 1_048_576, .. }), "{error:?}");
         }
     }
 

@@ -12,8 +12,12 @@ use super::connector::{BoxFuture, BrokerAddress, Connector, TcpConnector, connec
 use super::ladder::{Heard, Ladder, Outcome, Patience, Probe, Step};
 use super::memory::{Beginning, Memory};
 use super::negotiation::ask_versions;
+#[cfg(feature = "sasl")]
+use super::sasl::{Sasl, keep_logged_in, log_in};
 use super::security::Security;
 use super::versions::{BrokerVersions, LegacyRelease, VersionSource};
+#[cfg(feature = "sasl")]
+use crate::error::LoginTrouble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::ApiKey;
 use crate::wire::Writer;
@@ -137,6 +141,10 @@ impl Dialer {
 
     /// The mechanisms of a listener that wants SASL; `None` if it does not.
     pub(crate) async fn wants_sasl(&self, broker: &BrokerAddress) -> Option<Vec<String>> {
+        #[cfg(feature = "sasl")]
+        if self.security.sasl.is_some() {
+            return None;
+        }
         autopsy::wants_sasl(self, broker).await
     }
 
@@ -168,6 +176,10 @@ impl Dialer {
     /// A broker from 0.10 on costs one exchange, or two; 0.8 a few, 0.9 three seconds, and nothing
     /// more for the next five minutes.
     pub async fn dial(&self, broker: &BrokerAddress) -> Result<Connection> {
+        #[cfg(feature = "sasl")]
+        if let Some(sasl) = &self.security.sasl {
+            return self.dial_and_log_in(broker, sasl).await;
+        }
         if let Some(release) = self.release {
             let source = VersionSource::Configured(release);
             return Ok(self.open(broker).await?.with_versions(BrokerVersions::legacy(release, source)));
@@ -205,13 +217,64 @@ impl Dialer {
                 self.memory.verdict(broker, release, now());
                 self.open_legacy(broker, release).await
             }
-            (Outcome::Closes, _) if may_be_legacy => {
+            (Outcome::Closes, _) if may_be_legacy && !self.security.is_tls() => {
                 Err(Error::new(ErrorKind::WrongProtocol(autopsy::what_is_there(self, broker).await))
                     .with_broker(broker))
             }
             (Outcome::Closes, _) => Err(Error::new(ErrorKind::Closed).with_broker(broker)),
             _ => Err(Error::new(ErrorKind::Unresponsive(self.patience.total)).with_broker(broker)),
         }
+    }
+
+    /// Brokers that have a mechanism of ours tell their versions, before the login.
+    #[cfg(feature = "sasl")]
+    async fn dial_and_log_in(&self, broker: &BrokerAddress, sasl: &Sasl) -> Result<Connection> {
+        if let Some(release) = self.release {
+            let why =
+                format!("brokers of {release} have no SASL but GSSAPI: use their PLAINTEXT or SSL listener");
+            return Err(Error::config(why).with_broker(broker));
+        }
+        let patience = self.patience.total;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let connection = self.open(broker).await?;
+            let versions = match ask_versions(&connection, patience, self.identity.as_deref()).await {
+                Ok(answer) => BrokerVersions::advertised(&answer),
+                Err(why) => return Err(self.explain_silence(broker, why).await),
+            };
+            self.memory.told_versions(broker, now());
+            let connection = connection.with_versions(versions);
+            let (Some(versions), lane) = (connection.versions(), connection.login_lane()) else { continue };
+            match log_in(sasl, versions, &lane, patience).await {
+                Ok(None) => return Ok(connection),
+                Ok(Some(lifetime)) => {
+                    keep_logged_in(sasl.clone(), Arc::clone(versions), lane, lifetime, patience);
+                    return Ok(connection);
+                }
+                // Without a word it may be a broker that is being stopped.
+                Err(why)
+                    if tries == 1
+                        && matches!(
+                            why.kind(),
+                            ErrorKind::Login(LoginTrouble::Refused { message: None, .. })
+                        ) => {}
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    /// Why a listener that should want a login does not tell its versions.
+    #[cfg(feature = "sasl")]
+    async fn explain_silence(&self, broker: &BrokerAddress, why: Error) -> Error {
+        let kind = match why.kind() {
+            ErrorKind::Closed | ErrorKind::Io(_) if !self.security.is_tls() => {
+                ErrorKind::WrongProtocol(autopsy::what_is_there(self, broker).await)
+            }
+            ErrorKind::Timeout(after) => ErrorKind::Unresponsive(*after),
+            _ => return why,
+        };
+        Error::new(kind).with_broker(broker)
     }
 
     async fn open_legacy(&self, broker: &BrokerAddress, release: LegacyRelease) -> Result<Connection> {

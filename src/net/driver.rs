@@ -30,6 +30,23 @@ pub(super) struct Outgoing {
     pub(super) expected: Option<Expected<Reply>>,
 }
 
+/// What a login wants of the task; without one nobody wants any of it.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "sasl"), allow(dead_code))]
+pub(super) enum LoginStep {
+    /// Send nothing else from here on. What was sent before is answered before the login begins.
+    Begin,
+    /// Send this.
+    Say(Outgoing),
+    /// Go on.
+    End,
+}
+
+impl LoginStep {
+    /// A login waits for the answer to each step.
+    pub(super) const AT_ONCE: usize = 4;
+}
+
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reply")
@@ -53,6 +70,9 @@ pub(super) struct Driver<S> {
     stream: S,
     core: Core<Reply>,
     queue: mpsc::Receiver<Outgoing>,
+    login: mpsc::Receiver<LoginStep>,
+    /// Nothing but the login is sent.
+    logging_in: bool,
     /// Frames to write; the front one may be written in part.
     out: VecDeque<Bytes>,
     unflushed: bool,
@@ -68,6 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     pub(super) fn new(
         stream: S,
         queue: mpsc::Receiver<Outgoing>,
+        login: mpsc::Receiver<LoginStep>,
         when_cut: oneshot::Receiver<()>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -75,6 +96,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             stream,
             core: Core::new(shared.options.frame_limit),
             queue,
+            login,
+            logging_in: false,
             out: VecDeque::new(),
             unflushed: false,
             abandoned: false,
@@ -101,22 +124,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         self.watch_the_time(cx)
     }
 
-    /// Takes what callers have handed over; a request whose caller is gone already is not sent.
+    /// Takes what callers have handed over.
     fn take_requests(&mut self, cx: &mut Context<'_>) {
-        while !self.abandoned {
+        while let Poll::Ready(Some(step)) = self.login.poll_recv(cx) {
+            match step {
+                LoginStep::Begin => self.logging_in = true,
+                LoginStep::Say(outgoing) => self.take(outgoing),
+                LoginStep::End => self.logging_in = false,
+            }
+        }
+        while !self.abandoned && !self.logging_in {
             match self.queue.poll_recv(cx) {
-                Poll::Ready(Some(Outgoing { frame, expected })) => {
-                    match expected {
-                        Some(expected) if expected.reply.sender.is_closed() => continue,
-                        Some(expected) => self.core.sent(expected),
-                        None => {}
-                    }
-                    self.out.push_back(frame);
-                }
+                Poll::Ready(Some(outgoing)) => self.take(outgoing),
                 Poll::Ready(None) => self.abandoned = true,
                 Poll::Pending => return,
             }
         }
+    }
+
+    /// A request whose caller is gone already is not sent.
+    fn take(&mut self, Outgoing { frame, expected }: Outgoing) {
+        match expected {
+            Some(expected) if expected.reply.sender.is_closed() => return,
+            Some(expected) => self.core.sent(expected),
+            None => {}
+        }
+        self.out.push_back(frame);
     }
 
     fn write(&mut self, cx: &mut Context<'_>) -> Result<()> {
@@ -229,9 +262,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Driver<S> {
         tracing::debug!(broker = %this.shared.options.broker, error = %why, "connection ended");
         let why = this.shared.ended.get_or_init(|| why).clone();
         this.queue.close();
+        this.login.close();
         let core = std::mem::replace(&mut this.core, Core::new(0));
         for request in core.into_waiting() {
             let _ = request.reply.sender.send(Err(why.clone()));
+        }
+        while let Poll::Ready(Some(step)) = this.login.poll_recv(cx) {
+            if let LoginStep::Say(Outgoing { expected: Some(request), .. }) = step {
+                let _ = request.reply.sender.send(Err(why.clone()));
+            }
         }
         while let Poll::Ready(Some(outgoing)) = this.queue.poll_recv(cx) {
             if let Some(request) = outgoing.expected {

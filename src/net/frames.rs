@@ -22,6 +22,24 @@ pub(super) struct FrameReader {
     first: bool,
 }
 
+/// What is known of the next frame before it comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    /// How many bytes its sender was asked for.
+    pub(super) asked: usize,
+    /// The fewest bytes that it can have.
+    pub(super) least: usize,
+    /// The most bytes that it may have, within the limit for all.
+    pub(super) most: usize,
+}
+
+impl Default for Due {
+    fn default() -> Self {
+        // Four bytes are the correlation id.
+        Due { asked: 0, least: 4, most: usize::MAX }
+    }
+}
+
 #[derive(Debug)]
 struct Body {
     buffer: BytesMut,
@@ -52,9 +70,8 @@ impl FrameReader {
         }
     }
 
-    /// The next whole frame without its size, if its bytes are there. `asked` bytes are what its
-    /// sender was asked for.
-    pub(super) fn next(&mut self, asked: usize) -> Result<Option<Bytes>> {
+    /// The next whole frame without its size, if its bytes are there.
+    pub(super) fn next(&mut self, due: Due) -> Result<Option<Bytes>> {
         if let Some(body) = self.body.take() {
             if body.buffer.len() < body.size {
                 self.body = Some(body);
@@ -69,10 +86,10 @@ impl FrameReader {
         }
         let Some(&prefix) = self.ahead.first_chunk::<4>() else { return Ok(None) };
         let declared = i32::from_be_bytes(prefix);
-        // Four bytes are the correlation id.
+        let limit = self.limit.min(due.most);
         let size = match usize::try_from(declared) {
-            Ok(size) if (4..=self.limit).contains(&size) => size,
-            _ => return Err(Error::new(ErrorKind::FrameSize { size: declared, limit: self.limit })),
+            Ok(size) if (due.least..=limit).contains(&size) => size,
+            _ => return Err(Error::new(ErrorKind::FrameSize { size: declared, limit })),
         };
         self.first = false;
         self.ahead.advance(4);
@@ -81,7 +98,7 @@ impl FrameReader {
             self.ahead.advance(size);
             return Ok(Some(frame));
         }
-        let mut buffer = BytesMut::with_capacity(size.min(asked.max(TRUSTED)));
+        let mut buffer = BytesMut::with_capacity(size.min(due.asked.max(TRUSTED)));
         buffer.put_slice(&self.ahead);
         self.ahead.clear();
         self.body = Some(Body { buffer, size });
@@ -101,7 +118,7 @@ mod tests {
             let size = at_once.min(bytes.len()).min(space.remaining_mut());
             space.put_slice(&bytes[..size]);
             bytes = &bytes[size..];
-            while let Some(frame) = reader.next(0).unwrap() {
+            while let Some(frame) = reader.next(Due::default()).unwrap() {
                 frames.push(frame);
             }
         }
@@ -133,7 +150,7 @@ mod tests {
         let (_, bytes) = stream_of(&[8 << 20]);
         let mut reader = FrameReader::new(16 << 20);
         reader.space().put_slice(&bytes[..100]);
-        assert_eq!(reader.next(8 << 20).unwrap(), None);
+        assert_eq!(reader.next(Due { asked: 8 << 20, ..Due::default() }).unwrap(), None);
         assert_eq!(reader.space().remaining_mut(), (8 << 20) - 96);
     }
 
@@ -141,10 +158,10 @@ mod tests {
     fn s8_a_size_that_was_not_asked_for_is_believed_only_as_its_bytes_arrive() {
         let mut reader = FrameReader::new(200 << 20);
         reader.space().put_slice(&(150i32 << 20).to_be_bytes());
-        assert_eq!(reader.next(0).unwrap(), None);
+        assert_eq!(reader.next(Due::default()).unwrap(), None);
         assert_eq!(reader.space().remaining_mut(), TRUSTED);
         reader.space().put_slice(&vec![0; TRUSTED]);
-        assert_eq!(reader.next(0).unwrap(), None);
+        assert_eq!(reader.next(Due::default()).unwrap(), None);
         assert_eq!(reader.space().remaining_mut(), TRUSTED, "doubled");
     }
 
@@ -154,7 +171,7 @@ mod tests {
             let mut reader = FrameReader::new(1000);
             reader.first = false;
             reader.space().put_slice(&size.to_be_bytes());
-            let error = reader.next(0).unwrap_err();
+            let error = reader.next(Due::default()).unwrap_err();
             let ErrorKind::FrameSize { size: found, limit: 1000 } = *error.kind() else {
                 panic!("{error:?}")
             };
@@ -163,10 +180,22 @@ mod tests {
     }
 
     #[test]
+    fn a_token_may_be_empty_and_what_comes_before_the_login_is_small() {
+        let token = Due { least: 0, most: 100, ..Due::default() };
+        let mut reader = FrameReader::new(1000);
+        reader.space().put_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 7]);
+        assert_eq!(reader.next(token).unwrap().unwrap(), b"".as_slice());
+        assert_eq!(reader.next(token).unwrap().unwrap(), b"\x07".as_slice());
+        reader.space().put_slice(&101i32.to_be_bytes());
+        let error = reader.next(token).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::FrameSize { size: 101, limit: 100 }), "{error:?}");
+    }
+
+    #[test]
     fn s8_a_tls_alert_is_named_even_if_the_limit_would_let_its_size_pass() {
         let mut reader = FrameReader::new(i32::MAX as usize);
         reader.space().put_slice(&[0x15, 3, 3, 0, 2, 2, 80]);
-        let error = reader.next(0).unwrap_err();
+        let error = reader.next(Due::default()).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::WrongProtocol(Speaks::Tls)), "{error:?}");
     }
 }

@@ -17,6 +17,8 @@ mod frames;
 mod ladder;
 mod link;
 mod links;
+#[cfg(feature = "sasl")]
+mod login_lane;
 mod memory;
 mod negotiation;
 #[cfg(feature = "sasl")]

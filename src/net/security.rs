@@ -55,6 +55,14 @@ impl Security {
         Some("User:ANONYMOUS".to_owned())
     }
 
+    /// Whether TLS is spoken.
+    pub(super) fn is_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
     /// Reads what has to be read, and says what is wrong with it.
     pub(super) fn check(&self) -> Result<()> {
         #[cfg(feature = "tls")]

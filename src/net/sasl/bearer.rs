@@ -42,6 +42,42 @@ impl BearerToken {
     }
 }
 
+impl BearerToken {
+    /// Whether it can be said at all (RFC 6750 §2.1, RFC 7628 §3.1): the parts are set apart by a control character.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let token = self.token.expose();
+        if token.is_empty() || token.contains(|c: char| !c.is_ascii_graphic()) {
+            return Err("a token has letters, digits and -._~+/= and nothing else".to_owned());
+        }
+        for (name, value) in &self.extensions {
+            let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic());
+            if !is_name || name == "auth" {
+                return Err(format!(
+                    "{name:?} is no name of an extension: it has letters alone, and is not auth"
+                ));
+            }
+            if value.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\r' | '\n')) {
+                return Err(format!("the extension {name} holds a control character"));
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 7628 §3.1.
+    pub(super) fn first_message(&self) -> String {
+        let identity = self
+            .authorization_id
+            .as_deref()
+            .map_or(String::new(), |id| format!("a={}", id.replace('=', "=3D").replace(',', "=2C")));
+        let mut message = format!("n,{identity},\x01auth=Bearer {}\x01", self.token.expose());
+        for (name, value) in &self.extensions {
+            message.push_str(&format!("{name}={value}\x01"));
+        }
+        message.push('\x01');
+        message
+    }
+}
+
 /// Tokens that nobody has signed, for tests: a broker takes them only where it is told to believe anybody.
 #[derive(Debug, Clone)]
 #[must_use]
@@ -88,5 +124,35 @@ impl TokenProvider for UnsecuredJwt {
     fn token(&self) -> BoxFuture<'_, Result<BearerToken, String>> {
         let token = BearerToken::new(self.make(SystemTime::now()));
         Box::pin(std::future::ready(Ok(token)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_said_is_no_token() {
+        for token in ["", "a b", "a\x01b", "ä", "a\n"] {
+            assert!(BearerToken::new(token).check().is_err(), "{token:?}");
+        }
+        for (name, value) in [("auth", "x"), ("", "x"), ("a=b", "x"), ("a", "x\x01y")] {
+            assert!(BearerToken::new("abc").extension(name, value).check().is_err(), "{name:?} {value:?}");
+        }
+        BearerToken::new("a.b-c_d~e+f/g=").extension("traceId", "1, 2 \u{e4}").check().unwrap();
+    }
+
+    #[test]
+    fn an_unsecured_token_has_three_parts_and_the_last_is_empty() {
+        let jwt = UnsecuredJwt::new("admin").lifetime(Duration::from_secs(60)).scope("read");
+        let token = jwt.make(UNIX_EPOCH + Duration::from_secs(1000));
+        let parts: Vec<_> = token.split('.').collect();
+        assert_eq!(parts.len(), 3);
+        let read = |part: &str| -> serde_json::Value {
+            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+        };
+        assert_eq!(read(parts[0]), json!({"alg": "none"}));
+        let claims = json!({"sub": "admin", "iat": 1000.0, "exp": 1060.0, "scope": ["read"]});
+        assert_eq!((read(parts[1]), parts[2]), (claims, ""));
     }
 }

@@ -1,10 +1,16 @@
 //! Logging in to brokers with SASL.
 
 mod bearer;
+mod exchange;
+mod login;
+mod renewal;
+mod scram;
 
 use std::sync::Arc;
 
 pub use bearer::{BearerToken, TokenProvider, UnsecuredJwt};
+pub(super) use login::log_in;
+pub(super) use renewal::keep_logged_in;
 
 use super::Secret;
 
