@@ -16,9 +16,9 @@ use super::negotiation::ask_versions;
 use super::sasl::{Sasl, keep_logged_in, log_in};
 use super::security::Security;
 use super::versions::{BrokerVersions, LegacyRelease, VersionSource};
-#[cfg(feature = "sasl")]
-use crate::error::LoginTrouble;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "sasl")]
+use crate::error::{LoginTrouble, Retry};
 use crate::protocol::ApiKey;
 use crate::wire::Writer;
 
@@ -234,6 +234,9 @@ impl Dialer {
                 format!("brokers of {release} have no SASL but GSSAPI: use their PLAINTEXT or SSL listener");
             return Err(Error::config(why).with_broker(broker));
         }
+        if let Some(why) = self.memory.refusal(broker, now()) {
+            return Err(why);
+        }
         let patience = self.patience.total;
         let mut tries = 0;
         loop {
@@ -259,7 +262,12 @@ impl Dialer {
                             why.kind(),
                             ErrorKind::Login(LoginTrouble::Refused { message: None, .. })
                         ) => {}
-                Err(why) => return Err(why),
+                Err(why) => {
+                    if why.retry() == Retry::Human {
+                        self.memory.refused(broker, &why, now());
+                    }
+                    return Err(why);
+                }
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What is remembered of brokers between connections: which of them told their versions lately, and
-//! verdicts about those that cannot.
+//! What is remembered of brokers between connections: which of them told their versions lately, verdicts
+//! about those that cannot, and refused logins.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,11 +7,16 @@ use std::time::{Duration, Instant};
 
 use super::connector::BrokerAddress;
 use super::versions::LegacyRelease;
+use crate::error::Error;
 
 /// How long a verdict holds: a broker may have been upgraded meanwhile.
 const VERDICT_LASTS: Duration = Duration::from_secs(5 * 60);
 /// For how long an answer to ApiVersions rules out a verdict for any broker of the cluster.
 const LATELY: Duration = Duration::from_secs(10 * 60);
+
+/// For how long a broker that has refused a login is not asked again: accounts get locked, and nothing that
+/// this client can do makes a wrong password right.
+const REFUSAL_LASTS: Duration = Duration::from_secs(10);
 
 /// Shared by all connections to one cluster. The lock is taken only when connecting.
 #[derive(Debug, Default)]
@@ -21,6 +26,7 @@ pub(super) struct Memory(Mutex<Remembered>);
 struct Remembered {
     answered: Option<Instant>,
     verdicts: HashMap<BrokerAddress, (LegacyRelease, Instant)>,
+    refusals: HashMap<BrokerAddress, (Error, Instant)>,
 }
 
 /// How to begin with a broker.
@@ -59,6 +65,20 @@ impl Memory {
         self.lock().verdicts.remove(broker);
     }
 
+    /// A broker has refused the login.
+    #[cfg_attr(not(feature = "sasl"), allow(dead_code))]
+    pub(super) fn refused(&self, broker: &BrokerAddress, why: &Error, now: Instant) {
+        self.lock().refusals.insert(broker.clone(), (why.clone(), now));
+    }
+
+    /// How a broker has refused the login a moment ago.
+    #[cfg_attr(not(feature = "sasl"), allow(dead_code))]
+    pub(super) fn refusal(&self, broker: &BrokerAddress, now: Instant) -> Option<Error> {
+        let mut memory = self.lock();
+        memory.refusals.retain(|_, (_, at)| now.saturating_duration_since(*at) < REFUSAL_LASTS);
+        memory.refusals.get(broker).map(|(why, _)| why.clone())
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,6 +87,16 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_login_is_not_tried_again_for_ten_seconds_at_that_broker() {
+        let (broker, other) = (BrokerAddress::new("one", 9092), BrokerAddress::new("other", 9092));
+        let (memory, start) = (Memory::default(), Instant::now());
+        memory.refused(&broker, &Error::config("wrong password"), start);
+        assert!(memory.refusal(&broker, start + Duration::from_millis(9_999)).is_some());
+        assert!(memory.refusal(&other, start).is_none());
+        assert!(memory.refusal(&broker, start + REFUSAL_LASTS).is_none());
+    }
 
     const MINUTE: Duration = Duration::from_secs(60);
 

@@ -42,7 +42,7 @@ pub(crate) use dialer::Identity;
 pub(crate) use link::{Exchange, Link, WhenDown};
 pub(crate) use links::Links;
 #[cfg(feature = "sasl")]
-pub use sasl::{BearerToken, Sasl, TokenProvider, UnsecuredJwt};
+pub use sasl::{BearerToken, Sasl, SaslExchange, SaslMessage, SaslTurn, TokenProvider, UnsecuredJwt};
 pub use secret::Secret;
 pub use security::Security;
 #[cfg(feature = "tls")]

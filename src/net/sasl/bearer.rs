@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -8,7 +7,7 @@ use serde_json::json;
 use crate::net::{BoxFuture, Secret};
 
 /// Gives tokens for OAUTHBEARER.
-pub trait TokenProvider: Send + Sync + fmt::Debug {
+pub trait TokenProvider: Send + Sync {
     /// A token that is valid now. Asked for every login, also for those that renew one on an open
     /// connection; the caller sets a deadline, and may drop the future. The error is shown to people.
     fn token(&self) -> BoxFuture<'_, Result<BearerToken, String>>;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use super::Sasl;
-use super::exchange::{Exchange, Turn};
+use super::exchange::{SaslExchange, SaslTurn};
 use crate::error::{Error, ErrorKind, LoginTrouble, Result};
 use crate::net::BrokerVersions;
 use crate::net::login_lane::{LoginLane, LoginTurn};
@@ -66,7 +66,7 @@ struct Login<'a> {
 }
 
 impl Login<'_> {
-    async fn converse(&self, handshake: i16, mut exchange: Exchange) -> Result<Option<Duration>> {
+    async fn converse(&self, handshake: i16, mut exchange: SaslExchange) -> Result<Option<Duration>> {
         self.shake_hands(handshake).await?;
         let mut message = exchange.first();
         loop {
@@ -75,8 +75,8 @@ impl Login<'_> {
                 Err(why) => return Err(with_objection(why, exchange.objection())),
             };
             match exchange.heard(&answer).map_err(|trouble| Error::new(ErrorKind::Login(trouble)))? {
-                Turn::Say(next) => message = next,
-                Turn::Done => return Ok(lifetime),
+                SaslTurn::Say(next) => message = next,
+                SaslTurn::Done => return Ok(lifetime),
             }
         }
     }
@@ -106,12 +106,12 @@ impl Login<'_> {
                 Err(why) => Err(why),
             },
             Way::Framed(version) => {
-                let request = SaslAuthenticateRequest { auth_bytes: Bytes::copy_from_slice(message) };
+                let request = SaslAuthenticateRequest { auth_bytes: Bytes::copy_from_slice(message).into() };
                 let answer = self.turn.request(&request, version, self.patience)?.await?;
                 match answer.error_code {
                     ErrorCode(0) => {
                         let lifetime = u64::try_from(answer.session_lifetime_ms).ok().filter(|ms| *ms > 0);
-                        Ok((answer.auth_bytes, lifetime.map(Duration::from_millis)))
+                        Ok((answer.auth_bytes.0, lifetime.map(Duration::from_millis)))
                     }
                     ErrorCode::SASL_AUTHENTICATION_FAILED => Err(self.refused(answer.error_message)),
                     code => {

@@ -6,20 +6,22 @@ mod login;
 mod renewal;
 mod scram;
 
+use std::fmt;
 use std::sync::Arc;
 
 pub use bearer::{BearerToken, TokenProvider, UnsecuredJwt};
+pub use exchange::{SaslExchange, SaslMessage, SaslTurn};
 pub(super) use login::log_in;
 pub(super) use renewal::keep_logged_in;
 
 use super::Secret;
 
 /// A SASL mechanism, with what it needs to log in.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use]
 pub struct Sasl(Mechanism);
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Mechanism {
     Plain(Password),
     Scram256(Password),
@@ -72,6 +74,13 @@ impl Sasl {
             }
             Mechanism::OAuthBearer(_) => None,
         }
+    }
+}
+
+impl fmt::Debug for Sasl {
+    /// Without the secret; and without the provider, which may hold one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sasl").field("mechanism", &self.mechanism()).field("who", &self.principal()).finish()
     }
 }
 

@@ -98,6 +98,7 @@ pub(crate) fn carry_out(
         ApiKey::OFFSET_FOR_LEADER_EPOCH => {
             answer!(p::OffsetForLeaderEpochRequest, small::offset_for_leader_epoch)
         }
+        ApiKey::SASL_HANDSHAKE => answer!(p::SaslHandshakeRequest, small::sasl_handshake),
         ApiKey::FIND_COORDINATOR => {
             let request = decode::<p::FindCoordinatorRequest>(header, frame, version)?;
             let answer = offsets::find_coordinator(state, call, request);

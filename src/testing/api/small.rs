@@ -1,4 +1,4 @@
-//! APIs with little behind them: InitProducerId, OffsetForLeaderEpoch.
+//! APIs with little behind them: InitProducerId, OffsetForLeaderEpoch, SaslHandshake.
 
 use super::Call;
 use crate::protocol::*;
@@ -36,6 +36,11 @@ pub(super) fn init_producer_id(
     let producer_id = state.next_producer_id;
     state.next_producer_id += 1;
     InitProducerIdResponse { producer_id, producer_epoch: 0, ..Default::default() }
+}
+
+/// No listener here wants a login.
+pub(super) fn sasl_handshake(_: &mut State, _: Call<'_>, _: SaslHandshakeRequest) -> SaslHandshakeResponse {
+    SaslHandshakeResponse { error_code: ErrorCode::ILLEGAL_SASL_STATE, mechanisms: Vec::new() }
 }
 
 pub(super) fn offset_for_leader_epoch(

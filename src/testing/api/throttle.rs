@@ -27,6 +27,11 @@ throttled! {
     OffsetCommitResponse OffsetFetchResponse OffsetForLeaderEpochResponse ProduceResponse SyncGroupResponse
 }
 
+/// Logins are never throttled.
+impl Throttled for p::SaslHandshakeResponse {
+    fn throttle(&mut self, _: Duration) {}
+}
+
 /// Whether the broker answers such a request at once and then does not read for the time it names;
 /// otherwise its answer is late by that time.
 pub(crate) fn mutes(api: ApiKey, version: i16) -> bool {

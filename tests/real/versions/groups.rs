@@ -227,7 +227,7 @@ fn sasl_handshake(pins: &mut Pins<'_>, version: i16) -> Result<()> {
 }
 
 fn sasl_authenticate(pins: &mut Pins<'_>, version: i16) -> Result<()> {
-    let request = SaslAuthenticateRequest { auth_bytes: Bytes::from_static(b"\0user\0secret") };
+    let request = SaslAuthenticateRequest { auth_bytes: Bytes::from_static(b"\0user\0secret").into() };
     assert_eq!(pins.connection.answer(&request, version)?.error_code.0, 34);
     Ok(())
 }

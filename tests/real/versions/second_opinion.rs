@@ -292,6 +292,6 @@ fields! { SaslHandshakeResponse, |ours, other|
 
 fields! { SaslAuthenticateResponse, |ours, other|
     "error": (ours.error_code.0, ours.error_message.clone()), (other.error_code, text(&other.error_message));
-    "bytes": &ours.auth_bytes, &other.auth_bytes;
+    "bytes": &*ours.auth_bytes, &other.auth_bytes;
     "lifetime": ours.session_lifetime_ms, other.session_lifetime_ms;
 }
