@@ -1,0 +1,4 @@
+use crate::harness::{Driver, Result, SecureKafka};
+pub fn all(kafka: &SecureKafka, admin: &mut Driver) -> Result<()> {
+    kafka.deny(admin)
+}
