@@ -185,11 +185,13 @@ fn make(mistakes: Vec<Mistake>) -> Result<()> {
                 let who = if with_cluster { "Cluster" } else { "SimpleConsumer" };
                 let start = Instant::now();
                 let (address, security) = (mistake.address, &mistake.security);
-                let outcome = if with_cluster {
-                    cluster(address, security).await.map(drop)
-                } else {
-                    consumer(address, security).await.map(drop)
+                let outcome = async {
+                    match with_cluster {
+                        true => cluster(address, security).await?.all_topics().await.map(drop),
+                        false => consumer(address, security).await?.all_topics().await.map(drop),
+                    }
                 };
+                let outcome = outcome.await;
                 if let Err(why) = mistake.judge(outcome.err(), start.elapsed()) {
                     failures.push(format!("{}, {who}: {why}", mistake.name));
                 }
