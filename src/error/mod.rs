@@ -160,6 +160,8 @@ pub enum ErrorKind {
 pub enum Speaks {
     /// TLS.
     Tls,
+    /// Kafka, where something else was expected: without TLS.
+    Kafka,
     /// HTTP.
     Http,
     /// ZooKeeper.

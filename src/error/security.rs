@@ -51,10 +51,8 @@ pub enum TlsTrouble {
     },
     /// The broker refuses this client, or its certificate.
     Refused {
-        /// The broker's alert.
+        /// The broker's alert, by its name in the RFCs: `certificate_required`.
         alert: String,
-        /// The certificate that was shown to it, by its subject.
-        shown: Option<String>,
     },
     /// The handshake failed for another reason.
     Handshake(String),
@@ -119,7 +117,95 @@ impl LoginTrouble {
 
 impl fmt::Display for TlsTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
+        match self {
+            TlsTrouble::NotTls(None) => f.write_str(
+                "the port closes the connection in the TLS handshake, or does not speak TLS; use the broker's SSL or SASL_SSL listener",
+            ),
+            TlsTrouble::NotTls(Some(Speaks::Kafka)) => f.write_str(
+                "the port speaks Kafka without TLS; use security.protocol PLAINTEXT or SASL_PLAINTEXT, or the broker's SSL listener",
+            ),
+            TlsTrouble::NotTls(Some(speaks)) => write!(f, "the port does not speak TLS: {speaks}"),
+            TlsTrouble::UnknownIssuer { subject, issuer } => write!(
+                f,
+                "the broker's certificate ({subject}) is issued by somebody who is not trusted: {issuer}; if that is the brokers' CA, name its certificate (ssl.ca.location)"
+            ),
+            TlsTrouble::OutOfDate { subject, issuer, not_before, not_after, now } => {
+                let is_early = now < not_before;
+                write!(
+                    f,
+                    "the certificate {subject}, issued by {issuer}, {} {}, and this machine's clock says {}; {} set the clock if it is wrong",
+                    if is_early { "is not valid before" } else { "has expired on" },
+                    Utc(if is_early { *not_before } else { *not_after }),
+                    Utc(*now),
+                    if is_early { "wait, or" } else { "have it renewed, or" },
+                )
+            }
+            TlsTrouble::WrongName { expected, names, subject } if names.is_empty() => write!(
+                f,
+                "the broker's certificate ({subject}) is for no name in particular: it has no subject alternative names, and the CN is not looked at; have one issued for {expected}"
+            ),
+            TlsTrouble::WrongName { expected, names, subject } => write!(
+                f,
+                "the broker's certificate ({subject}) is for {}, not for {expected}; connect to one of those, or say which name to expect (ssl.server.name)",
+                names.join(", ")
+            ),
+            TlsTrouble::BadCertificate { subject, issuer, why } => {
+                write!(f, "the broker's certificate ({subject}, issued by {issuer}) cannot be used: {why}")
+            }
+            TlsTrouble::Refused { alert } => write!(f, "the broker refuses the TLS connection ({alert}): {}", advice(alert)),
+            TlsTrouble::Handshake(why) => write!(f, "the TLS handshake failed: {why}"),
+        }
+    }
+}
+
+/// What a broker means with an alert, and what to do about it.
+fn advice(alert: &str) -> &'static str {
+    match alert {
+        "certificate_required" => {
+            "it wants a client certificate; name one and its key (ssl.certificate.location, ssl.key.location)"
+        }
+        "bad_certificate"
+        | "handshake_failure"
+        | "certificate_unknown"
+        | "unknown_ca"
+        | "unsupported_certificate"
+        | "certificate_expired"
+        | "certificate_revoked"
+        | "access_denied"
+        | "decrypt_error" => {
+            "it wants a client certificate (ssl.certificate.location, ssl.key.location), does not trust the one it was shown, or has no cipher in common"
+        }
+        "protocol_version" => "it has no version of TLS from 1.2 on, or none that is allowed here",
+        "unrecognised_name" | "unrecognized_name" => "it does not know the name it is called by",
+        _ => "see its log for the reason",
+    }
+}
+
+/// A time as people write it.
+struct Utc(SystemTime);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = match self.0.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => since.as_secs() as i64,
+            Err(before) => -(before.duration().as_secs() as i64),
+        };
+        let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        // Days of the Gregorian calendar, in eras of 400 years that begin in March.
+        let (era, day_of_era) = ((days + 719_468).div_euclid(146_097), (days + 719_468).rem_euclid(146_097));
+        let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month + 2) / 5 + 1;
+        let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        write!(
+            f,
+            "{}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+            year + era * 400 + next,
+            rest / 3600,
+            rest / 60 % 60,
+            rest % 60
+        )
     }
 }
 
@@ -147,5 +233,31 @@ impl fmt::Display for LoginTrouble {
             LoginTrouble::Malformed(why) => write!(f, "the broker's part of the login is not as it must be: {why}"),
             LoginTrouble::NoToken(why) => write!(f, "there is no token to log in with: {why}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_are_written_by_the_calendar() {
+        let table = [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_798_761_599, "2026-12-31 23:59:59 UTC"),
+            (4_102_444_800, "2100-01-01 00:00:00 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ];
+        for (seconds, text) in table {
+            assert_eq!(Utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).to_string(), text);
+        }
+        assert_eq!(
+            Utc(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).to_string(),
+            "1969-12-31 23:59:59 UTC"
+        );
     }
 }

@@ -115,8 +115,9 @@ impl fmt::Display for Speaks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Speaks::Tls => f.write_str(
-                "the port speaks TLS, this connection does not; connect with TLS, or use the broker's PLAINTEXT listener",
+                "the port speaks TLS, this connection does not; connect with TLS (security.protocol SSL or SASL_SSL), or use the broker's PLAINTEXT listener",
             ),
+            Speaks::Kafka => f.write_str("the port speaks Kafka without TLS"),
             Speaks::Http => {
                 f.write_str("the port speaks HTTP; use the broker's own port (9092, say), not a REST proxy or console")
             }

@@ -40,13 +40,39 @@ pub(super) async fn what_is_there(dialer: &Dialer, broker: &BrokerAddress) -> Sp
     Speaks::Nothing
 }
 
+/// Names what listens there and does not speak TLS; `None` if nothing comes of asking.
+pub(super) async fn without_tls(dialer: &Dialer, broker: &BrokerAddress) -> Option<Speaks> {
+    // ApiVersions 0, which 0.9 does not answer, and Metadata 0, which a listener that wants a login does not.
+    let question =
+        |key: u8| [&[0, 0, 0, 19, 0, key, 0, 0, 0, 0, 0, 1, 0, 9], b"downspout".as_slice()].concat();
+    let metadata = [&[0, 0, 0, 23][..], &question(3)[4..], &[0; 4]].concat();
+    for question in [question(18), metadata, b"GET / HTTP/1.0\r\n\r\n".to_vec()] {
+        let Some(answer) = timeout(PATIENCE, first_bytes(dialer, broker, &question)).await.ok().flatten()
+        else {
+            continue;
+        };
+        // A size, and the correlation id that was asked with.
+        if matches!(answer.as_slice(), [0, _, _, _, 0, 0, 0, 1, ..]) {
+            return Some(Speaks::Kafka);
+        }
+        if let Some(speaks) = diagnosis::of_first_bytes(&answer).filter(|speaks| *speaks != Speaks::Tls) {
+            return Some(speaks);
+        }
+    }
+    None
+}
+
 async fn ask(dialer: &Dialer, broker: &BrokerAddress, question: &[u8]) -> Option<Speaks> {
+    diagnosis::of_first_bytes(&first_bytes(dialer, broker, question).await?)
+}
+
+async fn first_bytes(dialer: &Dialer, broker: &BrokerAddress, question: &[u8]) -> Option<Vec<u8>> {
     let mut stream = dialer.open_stream(broker).await?;
     stream.write_all(question).await.ok()?;
     stream.flush().await.ok()?;
     let mut answer = Vec::with_capacity(64);
     while answer.len() < 16 && stream.read_buf(&mut answer).await.is_ok_and(|read| read > 0) {}
-    diagnosis::of_first_bytes(&answer)
+    Some(answer)
 }
 
 /// The mechanisms of a listener that wants SASL; `None` if it does not.

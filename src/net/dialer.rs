@@ -16,7 +16,7 @@ use super::negotiation::ask_versions;
 use super::sasl::{Sasl, keep_logged_in, log_in};
 use super::security::Security;
 use super::versions::{BrokerVersions, LegacyRelease, VersionSource};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, TlsTrouble};
 #[cfg(feature = "sasl")]
 use crate::error::{LoginTrouble, Retry};
 use crate::protocol::ApiKey;
@@ -155,7 +155,12 @@ impl Dialer {
             self.security.secure(broker, stream).await
         };
         let stream = match timeout(self.connect_timeout, open).await {
-            Ok(stream) => stream?,
+            Ok(Ok(stream)) => stream,
+            Ok(Err(why)) if matches!(why.kind(), ErrorKind::Tls(TlsTrouble::NotTls(None))) => {
+                let speaks = autopsy::without_tls(self, broker).await;
+                return Err(why.with_kind(ErrorKind::Tls(TlsTrouble::NotTls(speaks))));
+            }
+            Ok(Err(why)) => return Err(why),
             Err(_) => return Err(connect_error(broker, std::io::ErrorKind::TimedOut.into())),
         };
         let options = ConnectionOptions {

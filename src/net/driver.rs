@@ -282,11 +282,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Driver<S> {
 }
 
 fn broken(why: io::Error) -> Error {
+    // With TLS 1.3 a broker says after the handshake what it has against the client.
+    #[cfg(feature = "tls")]
+    if let Some(trouble) = super::tls::trouble_of(&why) {
+        return Error::new(ErrorKind::Tls(trouble));
+    }
     match why.kind() {
         // How a close arrives when something was still on its way to the peer.
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => {
             Error::new(ErrorKind::Closed)
         }
+        // TLS without its good-bye: the broker was killed.
+        io::ErrorKind::UnexpectedEof => Error::new(ErrorKind::Closed),
         _ => Error::new(ErrorKind::Io(why.into())),
     }
 }

@@ -1,0 +1,53 @@
+use std::io;
+
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
+
+use super::verifier::Rejected;
+use crate::error::TlsTrouble;
+
+/// What went wrong with TLS, if it is that: in the handshake, or later on. `NotTls` without a name if the peer's bytes
+/// are none of TLS.
+pub(in crate::net) fn trouble_of(why: &io::Error) -> Option<TlsTrouble> {
+    let why = why.get_ref()?.downcast_ref::<rustls::Error>()?;
+    Some(match why {
+        rustls::Error::InvalidCertificate(CertificateError::Other(other)) => {
+            match other.0.downcast_ref::<Rejected>() {
+                Some(Rejected(trouble)) => trouble.clone(),
+                None => TlsTrouble::Handshake(why.to_string()),
+            }
+        }
+        rustls::Error::InvalidMessage(_) => TlsTrouble::NotTls(None),
+        rustls::Error::AlertReceived(alert) => TlsTrouble::Refused { alert: words(*alert) },
+        why => TlsTrouble::Handshake(why.to_string()),
+    })
+}
+
+/// An alert's name in the RFCs: `certificate_required`.
+fn words(alert: AlertDescription) -> String {
+    let mut words = String::new();
+    for c in format!("{alert:?}").chars() {
+        if c.is_ascii_uppercase() && !words.is_empty() && !words.ends_with(|c: char| c.is_ascii_uppercase()) {
+            words.push('_');
+        }
+        words.push(c);
+    }
+    words.to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_have_the_names_of_the_rfcs() {
+        let table = [
+            (AlertDescription::CertificateRequired, "certificate_required"),
+            (AlertDescription::BadCertificate, "bad_certificate"),
+            (AlertDescription::UnknownCA, "unknown_ca"),
+            (AlertDescription::ProtocolVersion, "protocol_version"),
+        ];
+        for (alert, name) in table {
+            assert_eq!(words(alert), name);
+        }
+    }
+}
