@@ -120,7 +120,9 @@ fn wrong_certificates(kafka: &SecureKafka) -> Vec<Mistake> {
 
 fn no_certificate(kafka: &SecureKafka, address: SocketAddr) -> Vec<Mistake> {
     let certificates = &kafka.certificates;
-    let is: fn(&ErrorKind) -> bool = |kind| matches!(kind, ErrorKind::Tls(TlsTrouble::Refused { .. }));
+    // Brokers on Java 11 and later send the remains of the handshake in place of an alert.
+    let is: fn(&ErrorKind) -> bool =
+        |kind| matches!(kind, ErrorKind::Tls(TlsTrouble::Refused { .. } | TlsTrouble::Handshake(_)));
     let stranger = mutual_tls(certificates, "stranger");
     let mistake = |name, tls, words: &[&str]| Mistake {
         name,
@@ -131,7 +133,7 @@ fn no_certificate(kafka: &SecureKafka, address: SocketAddr) -> Vec<Mistake> {
     };
     vec![
         mistake("no certificate where one is wanted", tls(certificates), &["certificate"]),
-        mistake("a certificate of another CA", stranger, &["CN=stranger"]),
+        mistake("a certificate of another CA", stranger, &["certificate"]),
     ]
 }
 
