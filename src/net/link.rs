@@ -117,7 +117,14 @@ impl Link {
         let mut tries = 0;
         loop {
             tries += 1;
-            let (connection, is_new) = self.connection().await?;
+            let (connection, is_new) = match self.connection().await {
+                Ok(connection) => connection,
+                // Down since the first try, and no second one is waited for.
+                Err(why) if tries == 2 && matches!(why.kind(), ErrorKind::Closed) => {
+                    return Err(self.explain_close(why).await);
+                }
+                Err(why) => return Err(why),
+            };
             let Some(versions) = connection.versions() else {
                 return Err(Error::new(ErrorKind::Closed).with_broker(&self.address));
             };

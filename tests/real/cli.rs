@@ -17,11 +17,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the command with `-b` of the stage's broker; gives its exit code and what it printed.
 pub fn run(stage: &Stage, args: &[&str], input: Option<&[u8]>) -> Result<(i32, String, String)> {
+    let brokers = stage.kafka.bootstrap();
+    downspout(&[&[args[0], "-b", &brokers], &args[1..]].concat(), input)
+}
+
+/// Runs the command; gives its exit code and what it printed.
+pub fn downspout(args: &[&str], input: Option<&[u8]>) -> Result<(i32, String, String)> {
     let text = |e: std::io::Error| e.to_string();
     let dir = tempfile::tempdir().map_err(text)?;
     let (out, err) = (dir.path().join("out"), dir.path().join("err"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_downspout"));
-    command.arg(args[0]).args(["-b", &stage.kafka.bootstrap()]).args(&args[1..]);
+    command.args(args);
     command.stdout(File::create(&out).map_err(text)?).stderr(File::create(&err).map_err(text)?);
     match input {
         Some(bytes) => {

@@ -25,6 +25,7 @@ mod produce;
 mod raw;
 mod reads;
 mod record;
+mod security;
 mod simple_consumer;
 mod simple_reads;
 mod spout;

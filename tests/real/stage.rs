@@ -31,7 +31,7 @@ pub fn run(name: &str) {
         Err(why) => return left_out(release, &why),
     };
     let start = Instant::now();
-    let mut report = Report { release, failures: Vec::new() };
+    let mut report = Report::of(release);
     let mut stage = Stage::start(release, &prepared).unwrap_or_else(|why| panic!("{release}: {why}"));
     println!("{release}: up in {:.1?}", start.elapsed());
     report.check("negotiation", || negotiation::recognised(&mut stage));
@@ -99,14 +99,19 @@ impl Stage {
     }
 }
 
-struct Report {
+/// Of the checks that share a broker.
+pub struct Report {
     release: &'static Release,
     failures: Vec<String>,
 }
 
 impl Report {
+    pub fn of(release: &'static Release) -> Self {
+        Self { release, failures: Vec::new() }
+    }
+
     /// A check fails by an error or by a panic of one of its assertions; the next ones run in any case.
-    fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) {
+    pub fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) {
         let start = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -123,7 +128,7 @@ impl Report {
         }
     }
 
-    fn finish(self) {
+    pub fn finish(self) {
         let mut text = String::new();
         for failure in &self.failures {
             let _ = writeln!(text, "\n* {failure}");

@@ -29,11 +29,15 @@ pub struct Options {
     pub heap: &'static str,
     /// Where in ZooKeeper it lives, as `/kafka`; where there is one.
     pub chroot: &'static str,
-    /// Listeners beside the plain one, by name and security protocol (0.10.2 on).
+    /// Listeners beside the plain one, by name and security protocol; before 0.10.2 (KIP-103) the two are the same.
     pub more_listeners: &'static [(&'static str, &'static str)],
     /// Without the plain listener; then the first of the others carries all, and the broker's own word is what tells
     /// that it serves.
     pub without_plain: bool,
+    /// Flags for the JVMs of the brokers.
+    pub jvm: Vec<String>,
+    /// Names and passwords of those who can log in with SCRAM (0.10.2 on).
+    pub scram_users: &'static [(&'static str, &'static str)],
 }
 
 impl Default for Options {
@@ -46,6 +50,8 @@ impl Default for Options {
             chroot: "",
             more_listeners: &[],
             without_plain: false,
+            jvm: Vec::new(),
+            scram_users: &[],
         }
     }
 }
@@ -54,6 +60,15 @@ impl Options {
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.properties.push((key.to_owned(), value.to_owned()));
         self
+    }
+
+    /// The beginning of a line that says what each listener speaks.
+    fn protocols(&self) -> String {
+        let mut text = "listener.security.protocol.map=".to_owned();
+        for (name, protocol) in self.more_listeners {
+            let _ = write!(text, "{name}:{protocol},");
+        }
+        text
     }
 }
 
@@ -136,6 +151,7 @@ impl Kafka {
                 launches: 0,
             });
         }
+        kafka.add_scram_users()?;
         for i in 0..kafka.nodes.len() {
             kafka.format(i)?;
             kafka.launch(i)?;
@@ -244,6 +260,11 @@ impl Kafka {
         self.wait_serving(broker, 1, false)
     }
 
+    /// Changes a setting; a broker has it from its next start on.
+    pub fn set(&mut self, key: &str, value: &str) {
+        self.options.properties.push((key.to_owned(), value.to_owned()));
+    }
+
     /// Stops, then starts again.
     pub fn restart(&mut self, broker: usize) -> Result<()> {
         self.stop(broker)?;
@@ -324,14 +345,41 @@ impl Kafka {
         }
         let node = &self.nodes[broker];
         let config = self.write_properties(broker)?;
-        let args = ["format", "-t", CLUSTER_ID, "-c", &config.display().to_string()].map(str::to_owned);
+        let config = config.display().to_string();
+        let mut args = ["format", "-t", CLUSTER_ID, "-c", &config].map(str::to_owned).to_vec();
+        for (mechanism, (name, password)) in self.scram_credentials() {
+            // KIP-900, from 3.5 on.
+            args.push("--add-scram".to_owned());
+            args.push(format!("{mechanism}=[name={name},password={password}]"));
+        }
         self.java.run(&node.dir, "kafka.tools.StorageTool", &args, START).map(drop)
+    }
+
+    /// Before the brokers start, so that they know them from the first connection on; KRaft has them from the format.
+    fn add_scram_users(&self) -> Result<()> {
+        let Some(zookeeper) = self.zookeeper_connect() else { return Ok(()) };
+        for (name, password) in self.options.scram_users {
+            let both = format!("SCRAM-SHA-256=[password={password}],SCRAM-SHA-512=[password={password}]");
+            let words = ["--zookeeper", &zookeeper, "--alter", "--add-config", &both];
+            let whose = ["--entity-type", "users", "--entity-name", name];
+            let args = [&words[..], &whose].concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
+            self.java.run(&self.nodes[0].dir, "kafka.admin.ConfigCommand", &args, START)?;
+        }
+        Ok(())
+    }
+
+    fn scram_credentials(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'static (&'static str, &'static str))> {
+        let users = self.options.scram_users;
+        ["SCRAM-SHA-256", "SCRAM-SHA-512"].into_iter().flat_map(|how| users.iter().map(move |who| (how, who)))
     }
 
     fn launch(&mut self, broker: usize) -> Result<()> {
         let config = self.write_properties(broker)?;
         let node = &mut self.nodes[broker];
-        let mut command = self.java.launch(self.options.heap, &node.dir, "kafka.Kafka");
+        let mut command = self.java.command(self.options.heap, &node.dir);
+        command.args(&self.options.jvm).args(["Launch", "kafka.Kafka"]);
         let name = format!("{} broker {}", self.release, node.id);
         node.launches += 1;
         let log = node.dir.join(format!("server-{}.log", node.launches));
@@ -369,6 +417,9 @@ impl Kafka {
             if first_start && moves > 0 && process.log_contains("Address already in use") {
                 moves -= 1; // somebody took the port between our look and its bind
                 node.port = free_port()?;
+                for port in &mut node.more_ports {
+                    *port = free_port()?;
+                }
             } else if first_start || start.elapsed() > START {
                 return Err(format!("{name} ended: {status}\n{}", process.log_tail()));
             }
@@ -397,21 +448,10 @@ impl Kafka {
                     node.id
                 );
                 if self.release.since(&[0, 9]) {
-                    let more = self.options.more_listeners.iter().zip(&node.more_ports);
-                    let more = more.map(|((name, _), port)| format!("{name}://127.0.0.1:{port}"));
-                    let plain = format!("PLAINTEXT://127.0.0.1:{port}");
-                    let plain = (!self.options.without_plain).then_some(plain);
-                    let all: Vec<String> = plain.into_iter().chain(more).collect();
-                    let _ = writeln!(text, "listeners={}", all.join(","));
-                    if !self.options.more_listeners.is_empty() {
-                        let map = self.options.more_listeners.iter();
-                        let map: Vec<String> =
-                            map.map(|(name, protocol)| format!("{name}:{protocol}")).collect();
-                        let _ = writeln!(
-                            text,
-                            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,{}",
-                            map.join(",")
-                        );
+                    let plain = (!self.options.without_plain).then(|| ("PLAINTEXT", port));
+                    let _ = writeln!(text, "listeners={}", node.listeners(plain, &self.options));
+                    if !self.options.more_listeners.is_empty() && self.release.since(&[0, 10, 2]) {
+                        let _ = writeln!(text, "{}PLAINTEXT:PLAINTEXT", self.options.protocols());
                     }
                 } else {
                     let _ = write!(text, "port={port}\nhost.name=127.0.0.1\n");
@@ -420,17 +460,19 @@ impl Kafka {
             None => {
                 let voters: Vec<String> =
                     self.nodes.iter().map(|n| format!("{}@127.0.0.1:{}", n.id, n.controller_port)).collect();
+                let all = node.listeners(Some(("PLAINTEXT", port)), &self.options);
                 let _ = write!(
                     text,
                     "process.roles=broker,controller\nnode.id={}\ncontroller.quorum.voters={}\n\
                      controller.listener.names=CONTROLLER\n\
-                     listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{}\n\
-                     advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
-                     listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+                     listeners={all},CONTROLLER://127.0.0.1:{}\n\
+                     advertised.listeners={all}\n\
+                     {}PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
                      broker.session.timeout.ms={session}\nbroker.heartbeat.interval.ms={}\n",
                     node.id,
                     voters.join(","),
                     node.controller_port,
+                    self.options.protocols(),
                     session / 6
                 );
             }
@@ -441,6 +483,17 @@ impl Kafka {
             let _ = writeln!(text, "{key}={value}");
         }
         text
+    }
+}
+
+impl Node {
+    /// As `listeners` has them.
+    fn listeners(&self, plain: Option<(&str, u16)>, options: &Options) -> String {
+        let more =
+            options.more_listeners.iter().zip(&self.more_ports).map(|((name, _), port)| (*name, *port));
+        let all: Vec<_> =
+            plain.into_iter().chain(more).map(|(name, port)| format!("{name}://127.0.0.1:{port}")).collect();
+        all.join(",")
     }
 }
 

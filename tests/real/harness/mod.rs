@@ -5,12 +5,14 @@
 //! * [`Kafka`] is a running cluster of one release: start, stop, kill, freeze, resume, restart.
 //! * [`ZooKeeper`] is a ZooKeeper server alone, [`Ensemble`] three of them; [`Proxy`] is a way to a server that can be
 //!   cut, delayed and blocked.
+//! * [`SecureKafka`] is a broker that also has every secure listener of its release, with [`Certificates`] made for it.
 //! * [`Driver`] is a JVM with that release's own producer, consumer and tools.
 //!
 //! Every process hangs on its handle: dropping the handle kills it, and it ends by itself when this process is gone,
 //! because it watches its standard input (`java/Launch.java`). Nothing is ever looked for or killed by name.
 
 mod broker;
+mod certificates;
 mod driver;
 mod ensemble;
 mod java;
@@ -18,10 +20,12 @@ mod libs;
 mod process;
 mod proxy;
 mod release;
+mod secure;
 mod wire;
 mod zookeeper;
 
 pub use broker::{Kafka, Options, Prepared};
+pub use certificates::{Certificates, ELSEWHERE};
 pub use driver::{Driver, Produced, Seen, Send};
 pub use ensemble::Ensemble;
 pub use java::Java;
@@ -29,4 +33,5 @@ pub use libs::{Libs, cache_root};
 pub use process::{LeftOut, Process, Result, wait_for};
 pub use proxy::Proxy;
 pub use release::{Mode, RELEASES, Release};
+pub use secure::{Listener, SecureKafka, Trouble as SecureTrouble};
 pub use zookeeper::{ZOOKEEPER, ZOOKEEPERS, ZooKeeper};

@@ -251,7 +251,7 @@ async fn flaw_13_a_panic_in_a_watch_ends_the_client_for_good() {
     // The client ends with the first event after the panic, and the panic takes a while to be told.
     let end = Instant::now() + Duration::from_secs(20);
     for i in 0.. {
-        if zk.exists("/", false).await == Err(ZkError::ConnectionLoss) {
+        if matches!(zk.exists("/", false).await, Err(ZkError::ConnectionLoss)) {
             break;
         }
         assert!(Instant::now() < end, "it goes on");
