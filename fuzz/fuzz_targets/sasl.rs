@@ -7,13 +7,13 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use downspout::net::{BearerToken, BoxFuture, Sasl, SaslTurn, TokenProvider};
+use downspout::net::{BearerToken, BoxFuture, Sasl, SaslTurn, TokenError, TokenProvider};
 use libfuzzer_sys::fuzz_target;
 
 struct Token;
 
 impl TokenProvider for Token {
-    fn token(&self) -> BoxFuture<'_, Result<BearerToken, String>> {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, TokenError>> {
         Box::pin(std::future::ready(Ok(BearerToken::new("token"))))
     }
 }

@@ -41,8 +41,13 @@ pub use dialer::Dialer;
 pub(crate) use dialer::Identity;
 pub(crate) use link::{Exchange, Link, WhenDown};
 pub(crate) use links::Links;
+#[cfg(feature = "oauth")]
+pub use sasl::ClientCredentials;
 #[cfg(feature = "sasl")]
-pub use sasl::{BearerToken, Sasl, SaslExchange, SaslMessage, SaslTurn, TokenProvider, UnsecuredJwt};
+pub use sasl::{
+    BearerToken, Sasl, SaslExchange, SaslMessage, SaslTurn, TokenError, TokenFile, TokenProvider,
+    UnsecuredJwt,
+};
 pub use secret::Secret;
 pub use security::Security;
 #[cfg(feature = "tls")]

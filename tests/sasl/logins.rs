@@ -122,9 +122,9 @@ async fn a_listener_without_sasl_says_that_it_wants_no_login() {
 struct Provider(Option<&'static str>);
 
 impl TokenProvider for Provider {
-    fn token(&self) -> BoxFuture<'_, std::result::Result<BearerToken, String>> {
+    fn token(&self) -> BoxFuture<'_, std::result::Result<BearerToken, TokenError>> {
         match self.0 {
-            Some(why) => Box::pin(std::future::ready(Err(why.to_owned()))),
+            Some(why) => Box::pin(std::future::ready(Err(TokenError::Unavailable(why.to_owned())))),
             None => Box::pin(std::future::pending()),
         }
     }

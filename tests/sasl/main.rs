@@ -43,7 +43,7 @@ fn magic(release: Release) -> Magic {
 struct Token(&'static str);
 
 impl TokenProvider for Token {
-    fn token(&self) -> BoxFuture<'_, std::result::Result<BearerToken, String>> {
+    fn token(&self) -> BoxFuture<'_, std::result::Result<BearerToken, TokenError>> {
         Box::pin(std::future::ready(Ok(BearerToken::new(self.0))))
     }
 }

@@ -130,9 +130,9 @@ async fn a_password_that_was_changed_ends_the_connection_with_that_error() {
 struct Moody(Arc<AtomicBool>);
 
 impl TokenProvider for Moody {
-    fn token(&self) -> BoxFuture<'_, std::result::Result<BearerToken, String>> {
+    fn token(&self) -> BoxFuture<'_, std::result::Result<BearerToken, TokenError>> {
         let token = if self.0.load(Ordering::SeqCst) {
-            Err("not now".to_owned())
+            Err(TokenError::Unavailable("not now".to_owned()))
         } else {
             Ok(BearerToken::new(TOKEN))
         };

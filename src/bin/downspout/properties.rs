@@ -1,13 +1,16 @@
-//! `-X name=value`: settings under the names that other clients use.
+//! `-X name=value` and `--config FILE`: settings under the names that other clients use.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use downspout::client::ResetPolicy;
+use downspout::net::Secret;
 use downspout::records::{Codec, Isolation};
 
 use crate::exit::Failure;
-use crate::near;
+use crate::security::values;
+use crate::{near, properties_file, security};
 
 /// What was set; `None` where nothing was said.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,6 +35,9 @@ pub(crate) struct Properties {
     pub(crate) retry_backoff: Option<Duration>,
     pub(crate) batch_bytes: Option<usize>,
     pub(crate) zookeeper_session: Option<Duration>,
+    pub(crate) security: security::Settings,
+    /// Names in a file that are other programs' business, or mean nothing here.
+    pub(crate) passed_over: Vec<String>,
 }
 
 /// What to do when the offset that comes next is not in the log.
@@ -91,24 +97,97 @@ const NAMES: &[(&str, Setter)] = &[
 ];
 
 impl Properties {
-    /// Reads what was given with `-X`.
-    pub(crate) fn parse(given: &[String]) -> Result<Properties, Failure> {
+    /// Reads a properties file, and what was given with `-X`, which weighs more.
+    pub(crate) fn read(file: Option<&Path>, given: &[String]) -> Result<Properties, Failure> {
         let mut properties = Properties::default();
+        if let Some(file) = file {
+            let shown = file.display();
+            let text = std::fs::read_to_string(file)
+                .map_err(|why| Failure::usage(format_args!("--config {shown}: {why}")))?;
+            for (name, value) in properties_file::parse(&text) {
+                properties
+                    .from_file(&name, &value)
+                    .map_err(|why| Failure::usage(format_args!("--config {shown}: {why}")))?;
+            }
+        }
         for property in given {
+            let shown = values::shown(property);
             let Some((name, value)) = property.split_once('=') else {
-                return Err(Failure::usage(format_args!("-X {property}: expected name=value")));
+                return Err(Failure::usage(format_args!("-X {shown}: expected name=value")));
             };
             // Where other clients keep the settings of topics apart.
             let name = name.strip_prefix("topic.").unwrap_or(name);
-            let Some((_, setter)) = NAMES.iter().find(|(known, _)| *known == name) else {
-                let hint = near::hint(name, NAMES.iter().map(|(known, _)| *known));
-                return Err(Failure::usage(format_args!("-X {property}: there is no setting {name}.{hint}")));
-            };
-            setter(&mut properties, value)
-                .map_err(|why| Failure::usage(format_args!("-X {property}: {why}")))?;
+            match properties.set(name, value) {
+                Some(Ok(())) => {}
+                Some(Err(why)) => return Err(Failure::usage(format_args!("-X {shown}: {why}"))),
+                None => {
+                    let hint = near::hint(name, names());
+                    return Err(Failure::usage(format_args!(
+                        "-X {shown}: there is no setting {name}.{hint}"
+                    )));
+                }
+            }
         }
         Ok(properties)
     }
+
+    /// A setting of a file, which may be one that other clients share.
+    fn from_file(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match self.set(name, value) {
+            Some(set) => set.map_err(|why| format!("{name}: {why}")),
+            // One that is misspelt must not go unheard.
+            None if ["ssl.", "sasl.", "security."].iter().any(|prefix| name.starts_with(prefix))
+                && !is_idle(name) =>
+            {
+                let hint = near::hint(name, names());
+                Err(format!("there is no setting {name}.{hint}"))
+            }
+            None => {
+                self.passed_over.push(name.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// `None` if there is no such setting.
+    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
+        let value = match values::resolve(value) {
+            Ok(value) => Secret::new(value),
+            Err(why) => return Some(Err(why)),
+        };
+        if security::is_name(name) {
+            self.security.set(name, value);
+            return Some(Ok(()));
+        }
+        let (_, setter) = NAMES.iter().find(|(known, _)| *known == name)?;
+        Some(setter(self, value.expose()))
+    }
+}
+
+/// All names.
+fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|(known, _)| *known).chain(security::NAMES.iter().copied())
+}
+
+/// Settings of Java's and librdkafka's clients that change nothing about who trusts whom.
+fn is_idle(name: &str) -> bool {
+    let idle = [
+        "sasl.kerberos.",
+        "sasl.login.",
+        "sasl.client.callback.handler.class",
+        "sasl.oauthbearer.",
+        "ssl.cipher.suites",
+        "ssl.curves.list",
+        "ssl.sigalgs.list",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        "ssl.provider",
+        "ssl.providers",
+        "ssl.secure.random.implementation",
+        "security.providers",
+    ];
+    idle.iter().any(|known| name == *known || (known.ends_with('.') && name.starts_with(known)))
 }
 
 fn set<T>(place: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
@@ -183,7 +262,7 @@ mod tests {
 
     fn parse(given: &[&str]) -> Result<Properties, String> {
         let given: Vec<String> = given.iter().map(|text| text.to_string()).collect();
-        Properties::parse(&given).map_err(|failure| failure.message.unwrap())
+        Properties::read(None, &given).map_err(|failure| failure.message.unwrap())
     }
 
     #[test]
@@ -205,9 +284,33 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_another_client_is_understood_and_what_was_passed_over_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("client.properties");
+        let read = |text: &str, given: &[&str]| {
+            std::fs::write(&path, text).unwrap();
+            let given: Vec<String> = given.iter().map(|text| text.to_string()).collect();
+            Properties::read(Some(&path), &given).map_err(|failure| failure.message.unwrap())
+        };
+        let text = "bootstrap.servers=a:1\nclient.id=file\nkey.deserializer=x\nsecurity.protocol=SSL\nsasl.kerberos.service.name=kafka\n";
+        let properties = read(text, &["client.id=argument"]).unwrap();
+        assert_eq!(properties.client_id.as_deref(), Some("argument"));
+        assert_eq!(properties.security.protocol_name().as_deref(), Some("SSL"));
+        assert_eq!(properties.passed_over, ["key.deserializer", "sasl.kerberos.service.name"]);
+        let error = read("sasl.pasword=s3cret\n", &[]).unwrap_err();
+        assert!(error.contains("there is no setting sasl.pasword. Did you mean sasl.password"), "{error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+
+    #[test]
     fn a_wrong_setting_says_what_was_expected() {
         let table = [
             ("fetch.max.bytes", "-X fetch.max.bytes: expected name=value"),
+            (
+                "sasl.pasword=s3cret",
+                "-X sasl.pasword=***: there is no setting sasl.pasword. Did you mean sasl.password",
+            ),
+            ("sasl.password=${env:}", "-X sasl.password=${env:}: expected ${env:NAME}"),
             (
                 "fetch.max.byte=1",
                 "-X fetch.max.byte=1: there is no setting fetch.max.byte. Did you mean fetch.max.bytes",

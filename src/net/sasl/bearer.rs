@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -9,8 +10,44 @@ use crate::net::{BoxFuture, Secret};
 /// Gives tokens for OAUTHBEARER.
 pub trait TokenProvider: Send + Sync {
     /// A token that is valid now. Asked for every login, also for those that renew one on an open
-    /// connection; the caller sets a deadline, and may drop the future. The error is shown to people.
-    fn token(&self) -> BoxFuture<'_, Result<BearerToken, String>>;
+    /// connection; the caller sets a deadline, and may drop the future.
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, TokenError>>;
+}
+
+/// Why there is no token; the text is shown to people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenError {
+    /// Not now; perhaps later.
+    Unavailable(String),
+    /// There will be none until somebody changes something: the secret is wrong, say.
+    Refused(String),
+}
+
+/// A token in a file, read again for every login: somebody else renews it (Kubernetes does).
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct TokenFile(PathBuf);
+
+impl TokenFile {
+    /// The file holds the token and nothing else.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        TokenFile(path.into())
+    }
+}
+
+impl TokenProvider for TokenFile {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, TokenError>> {
+        let path = self.0.clone();
+        Box::pin(async move {
+            let shown = path.display().to_string();
+            let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
+            match text {
+                Ok(Ok(text)) => Ok(BearerToken::new(text.trim())),
+                Ok(Err(why)) => Err(TokenError::Unavailable(format!("{shown} cannot be read: {why}"))),
+                Err(_) => Err(TokenError::Unavailable(format!("{shown} was not read"))),
+            }
+        })
+    }
 }
 
 /// A token, and what goes with it.
@@ -120,7 +157,7 @@ impl UnsecuredJwt {
 }
 
 impl TokenProvider for UnsecuredJwt {
-    fn token(&self) -> BoxFuture<'_, Result<BearerToken, String>> {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, TokenError>> {
         let token = BearerToken::new(self.make(SystemTime::now()));
         Box::pin(std::future::ready(Ok(token)))
     }

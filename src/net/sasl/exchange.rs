@@ -1,6 +1,6 @@
 use zeroize::Zeroizing;
 
-use super::bearer::BearerToken;
+use super::bearer::{BearerToken, TokenError};
 use super::scram::{Hash, Scram};
 use super::{Mechanism, Password, Sasl};
 use crate::error::LoginTrouble;
@@ -45,7 +45,12 @@ impl Sasl {
             Mechanism::Scram256(who) => scram(Hash::Sha256, who),
             Mechanism::Scram512(who) => scram(Hash::Sha512, who),
             Mechanism::OAuthBearer(provider) => {
-                let token = provider.token().await.map_err(LoginTrouble::NoToken)?;
+                let token = provider.token().await.map_err(|why| match why {
+                    TokenError::Unavailable(why) => LoginTrouble::NoToken(why),
+                    TokenError::Refused(why) => {
+                        LoginTrouble::Refused { mechanism: "OAUTHBEARER", message: Some(why) }
+                    }
+                })?;
                 token.check().map_err(LoginTrouble::NoToken)?;
                 Ok(State::Bearer { token, objection: None })
             }

@@ -1,6 +1,8 @@
 //! Logging in to brokers with SASL.
 
 mod bearer;
+#[cfg(feature = "oauth")]
+mod client_credentials;
 mod exchange;
 mod login;
 mod renewal;
@@ -9,7 +11,9 @@ mod scram;
 use std::fmt;
 use std::sync::Arc;
 
-pub use bearer::{BearerToken, TokenProvider, UnsecuredJwt};
+pub use bearer::{BearerToken, TokenError, TokenFile, TokenProvider, UnsecuredJwt};
+#[cfg(feature = "oauth")]
+pub use client_credentials::ClientCredentials;
 pub use exchange::{SaslExchange, SaslMessage, SaslTurn};
 pub(super) use login::log_in;
 pub(super) use renewal::keep_logged_in;

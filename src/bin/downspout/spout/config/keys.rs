@@ -121,6 +121,17 @@ const CONNECTION: &[Key] = &[
     )
     .flagged("property", Some('X'))
     .shown("NAME=VALUE"),
+    key(
+        "client_config",
+        Kind::Text,
+        "A properties file with such settings, as Kafka's own commands take it (client.properties); properties \
+         weigh more",
+        |d, v| {
+            d.client_config = Some(v.filled()?.into());
+            Ok(())
+        },
+    )
+    .shown("FILE"),
     key("rack", Kind::Text, "The rack that this is run in: replicas there are read, where the brokers say so", |d, v| {
         d.rack = Some(v.filled()?.to_owned());
         Ok(())

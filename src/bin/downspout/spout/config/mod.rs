@@ -71,6 +71,11 @@ impl Loaded {
         let (from_variables, config_file, notes) = variables_of(variables)?;
         let file = file.map(Path::to_owned).or(config_file);
         let mut given = match &file {
+            // As the other commands take it.
+            Some(file) if file.extension().is_some_and(|extension| extension == "properties") => {
+                let value = Value::One(file.display().to_string());
+                Given::from([("client_config", (value, Source::Flag("config".to_owned())))])
+            }
             Some(file) => file::read(file)?,
             None => Given::new(),
         };
@@ -106,9 +111,12 @@ impl Loaded {
 
 /// Settings under the names of other clients count where a setting of its own was not given.
 fn from_properties(given: &mut Given) -> Result<(), Failure> {
-    let Some((list, _)) = given.get("properties") else { return Ok(()) };
-    let parts: Vec<String> = list.parts().into_iter().map(str::to_owned).collect();
-    let properties = Properties::parse(&parts)?;
+    let parts = |name: &str| -> Vec<String> {
+        let list = given.get(name).map(|(list, _)| list.parts());
+        list.unwrap_or_default().into_iter().map(str::to_owned).collect()
+    };
+    let file = parts("client_config").into_iter().next().map(PathBuf::from);
+    let properties = Properties::read(file.as_deref(), &parts("properties"))?;
     // A limit of the whole answer holds for a partition's part of it too.
     let most = properties.max_bytes.unwrap_or(i32::MAX);
     let partition_bytes = properties.partition_max_bytes.or(Some(1 << 20).filter(|usual| most < *usual));

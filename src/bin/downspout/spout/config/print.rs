@@ -2,6 +2,8 @@
 
 use super::Given;
 use super::keys::{Key, SECTIONS};
+use super::value::Value;
+use crate::security::values;
 
 /// The settings in force as a file that can be read again, with where each value comes from.
 pub(super) fn effective(given: &Given) -> String {
@@ -20,11 +22,21 @@ pub(super) fn effective(given: &Given) -> String {
 fn line(key: &Key, given: &Given) -> String {
     let name = key.name;
     if let Some((value, source)) = given.get(name) {
+        let value = shown(name, value);
         return format!("{name} = {}  # {}\n", value.to_toml(key.kind), plain(&source.to_string()));
     }
     match key.default {
         Some(default) => format!("{name} = {}  # default\n", key.kind.read(default).to_toml(key.kind)),
         None => format!("# {name} is not set\n"),
+    }
+}
+
+/// Without secrets, which must be put back before the text is used as a file.
+fn shown(name: &str, value: &Value) -> Value {
+    match value {
+        value if name != "properties" => value.clone(),
+        Value::One(text) => Value::One(values::shown(text)),
+        Value::Many(parts) => Value::Many(parts.iter().map(|part| values::shown(part)).collect()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the settings come to.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use downspout::spout::{Backoff, DeadLetters, OnExhausted, Order, RetryMode, SpoutSettings};
@@ -20,6 +21,7 @@ pub(crate) struct Config {
     pub(super) zookeeper: Option<String>,
     pub(super) root: Option<String>,
     pub(super) properties: Vec<String>,
+    pub(super) client_config: Option<PathBuf>,
     pub(super) rack: Option<String>,
     pub(super) memory: usize,
     pub(crate) topics: Vec<Wanted>,
@@ -54,6 +56,7 @@ impl Config {
             zookeeper: None,
             root: None,
             properties: Vec::new(),
+            client_config: None,
             rack: None,
             memory: 0,
             topics: Vec::new(),
@@ -156,7 +159,8 @@ impl Config {
     /// Where the brokers are, and how to talk to them.
     pub(super) fn connect(&self) -> Result<Target, Failure> {
         let brokers = Some(self.brokers.clone()).filter(|list| !list.is_empty());
-        let mut target = ConnectArgs::new(brokers, self.properties.clone()).target()?;
+        let mut target =
+            ConnectArgs::new(brokers, self.properties.clone(), self.client_config.clone()).target()?;
         let properties = &mut target.properties;
         properties.isolation = Some(self.settings.stream.isolation);
         properties.rack = self.rack.clone();
