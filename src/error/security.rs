@@ -119,7 +119,7 @@ impl fmt::Display for TlsTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TlsTrouble::NotTls(None) => f.write_str(
-                "the port closes the connection in the TLS handshake, or does not speak TLS; use the broker's SSL or SASL_SSL listener",
+                "the port closes the connection in the TLS handshake, or does not speak TLS; use the broker's SSL or SASL_SSL listener, and a client certificate where one is wanted (ssl.certificate.location, ssl.key.location)",
             ),
             TlsTrouble::NotTls(Some(Speaks::Kafka)) => f.write_str(
                 "the port speaks Kafka without TLS; use security.protocol PLAINTEXT or SASL_PLAINTEXT, or the broker's SSL listener",

@@ -18,11 +18,11 @@ pub(in crate::net) fn trouble_of(why: &io::Error) -> Option<TlsTrouble> {
         }
         rustls::Error::InvalidMessage(_) => TlsTrouble::NotTls(None),
         rustls::Error::AlertReceived(alert) => TlsTrouble::Refused { alert: words(*alert) },
-        // Kafka on Java 11 and later, up to 4.4 at least: when a certificate is missing or refused, the engine throws
-        // while it wraps, and the broker sends its whole write buffer with the remains of the handshake before it.
+        // What Kafka up to 2.8 sends, seen on Java 17, when a certificate is missing or refused: its whole write
+        // buffer, with the remains of what it sent before, in place of the alert. 3.9 and 4.4 send the alert.
         rustls::Error::DecryptError | rustls::Error::InappropriateHandshakeMessage { .. } => {
             TlsTrouble::Handshake(format!(
-                "{why}; Kafka brokers send such bytes instead of an alert when they want a certificate of the client \
+                "{why}; some Kafka brokers send such bytes instead of an alert when they want a certificate of the client \
                  (ssl.client.auth=required), or refuse the one that was shown"
             ))
         }

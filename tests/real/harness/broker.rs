@@ -448,7 +448,7 @@ impl Kafka {
                     node.id
                 );
                 if self.release.since(&[0, 9]) {
-                    let plain = (!self.options.without_plain).then(|| ("PLAINTEXT", port));
+                    let plain = (!self.options.without_plain).then_some(("PLAINTEXT", port));
                     let _ = writeln!(text, "listeners={}", node.listeners(plain, &self.options));
                     if !self.options.more_listeners.is_empty() && self.release.since(&[0, 10, 2]) {
                         let _ = writeln!(text, "{}PLAINTEXT:PLAINTEXT", self.options.protocols());

@@ -50,7 +50,7 @@ pub fn all(kafka: &SecureKafka, admin: &mut Driver) -> Result<()> {
         let consumer = consumer(somebody.address, &somebody.security).await.map_err(text)?;
         let mut failures = Vec::new();
         let mut judge = |name: &str, took: Duration, error: Option<Error>, code, words: &[&str]| {
-            if let Err(why) = denial(name, took, error, code, words) {
+            if let Err(why) = denial(took, error, code, words) {
                 failures.push(format!("{name}: {why}"));
             }
         };
@@ -122,16 +122,9 @@ async fn within(call: impl Future<Output = downspout::Result<()>>) -> downspout:
     tokio::time::timeout(SOON * 2, call).await.unwrap_or(Ok(()))
 }
 
-fn denial(
-    name: &str,
-    took: Duration,
-    error: Option<Error>,
-    wanted: ErrorCode,
-    words: &[&str],
-) -> Result<()> {
+fn denial(took: Duration, error: Option<Error>, wanted: ErrorCode, words: &[&str]) -> Result<()> {
     let Some(error) = error else { return Err(format!("it worked, or hung, in {took:.1?}")) };
     let sentence = error.to_string();
-    println!("  {name} ({took:.1?}): {sentence}");
     let missing: Vec<_> = words.iter().filter(|&&word| !sentence.contains(word)).collect();
     match error.kind() {
         _ if took > SOON => Err(format!("told after {took:.1?}: {sentence}")),

@@ -5,6 +5,7 @@
 //! that end while they are used, `command` the `downspout` command.
 
 mod command;
+mod counted;
 mod denied;
 mod renewal;
 mod ways;

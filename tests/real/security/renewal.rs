@@ -1,25 +1,19 @@
 //! Logins that end while they are used (KIP-368): they are renewed, and nobody notices.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use downspout::checkpoint::KafkaCheckpoints;
 use downspout::client::{Cluster, Item, StartOffset};
-use downspout::net::{
-    BoxFuture, BrokerAddress, ByteStream, Connector, Sasl, Security, TcpConnector, UnsecuredJwt,
-};
+use downspout::net::{Sasl, Security, UnsecuredJwt};
 use downspout::records::NewRecord;
 use downspout::spout::Spout;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::harness::{Driver, Listener, Options, Release, Result, SecureKafka};
 use crate::stage::Turn;
 
+use super::counted::Connections;
 use super::ways::{login, tls};
 use super::{block_on, start, text};
 
@@ -97,8 +91,7 @@ fn is_all(seen: &[u32], total: &Total) -> bool {
 }
 
 async fn stream(cluster: Cluster, topic: &str, mut total: Total) -> Result<Vec<u32>> {
-    let mut stream =
-        cluster.partition(topic, 0).stream(StartOffset::Earliest).open().await.map_err(text)?;
+    let mut stream = cluster.partition(topic, 0).stream(StartOffset::Earliest).open().await.map_err(text)?;
     let mut seen = Vec::new();
     while !is_all(&seen, &total) {
         tokio::select! {
@@ -141,76 +134,6 @@ async fn spout(cluster: Cluster, topic: &str, mut total: Total) -> Result<Vec<u3
 
 fn number(value: Option<&[u8]>) -> Result<u32> {
     std::str::from_utf8(value.ok_or("no value")?).map_err(text)?.parse().map_err(text)
-}
-
-/// Plain TCP that is counted.
-#[derive(Clone, Debug, Default)]
-struct Connections {
-    tcp: TcpConnector,
-    made: Arc<AtomicUsize>,
-    ended: Arc<AtomicUsize>,
-}
-
-impl Connections {
-    fn made(&self) -> usize {
-        self.made.load(Ordering::SeqCst)
-    }
-
-    fn ended(&self) -> usize {
-        self.ended.load(Ordering::SeqCst)
-    }
-}
-
-impl Connector for Connections {
-    fn connect<'a>(
-        &'a self,
-        broker: &'a BrokerAddress,
-    ) -> BoxFuture<'a, std::io::Result<Box<dyn ByteStream>>> {
-        Box::pin(async move {
-            let stream = self.tcp.connect(broker).await?;
-            self.made.fetch_add(1, Ordering::SeqCst);
-            Ok(Box::new(Counted { stream, ended: Arc::clone(&self.ended) }) as Box<dyn ByteStream>)
-        })
-    }
-}
-
-struct Counted {
-    stream: Box<dyn ByteStream>,
-    ended: Arc<AtomicUsize>,
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.ended.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }
 
 #[test]

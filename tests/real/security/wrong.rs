@@ -4,16 +4,21 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use downspout::Error;
+use downspout::client::{Cluster, SimpleConsumer};
 use downspout::error::{ErrorKind, LoginTrouble, Retry, Speaks, TlsTrouble};
 use downspout::net::{Sasl, Security, Tls, UnsecuredJwt};
 
 use crate::harness::{ELSEWHERE, Listener, Result, SecureKafka};
 
+use super::block_on;
+use super::counted::Connections;
 use super::ways::{login, mutual_tls, tls};
-use super::{block_on, cluster, consumer};
 
 /// No mistake takes longer to be told.
 const SOON: Duration = Duration::from_secs(15);
+
+/// Connections that a mistake may take: what is there is looked at in several ways.
+const FEW: usize = 6;
 
 struct Mistake {
     name: &'static str,
@@ -120,9 +125,11 @@ fn wrong_certificates(kafka: &SecureKafka) -> Vec<Mistake> {
 
 fn no_certificate(kafka: &SecureKafka, address: SocketAddr) -> Vec<Mistake> {
     let certificates = &kafka.certificates;
-    // Brokers on Java 11 and later send the remains of the handshake in place of an alert.
-    let is: fn(&ErrorKind) -> bool =
-        |kind| matches!(kind, ErrorKind::Tls(TlsTrouble::Refused { .. } | TlsTrouble::Handshake(_)));
+    // Up to 2.8 brokers send the remains of the handshake in place of an alert, and close, which may be seen first.
+    let is: fn(&ErrorKind) -> bool = |kind| {
+        use TlsTrouble::{Handshake, NotTls, Refused};
+        matches!(kind, ErrorKind::Tls(Refused { .. } | Handshake(_) | NotTls(None)))
+    };
     let stranger = mutual_tls(certificates, "stranger");
     let mistake = |name, tls, words: &[&str]| Mistake {
         name,
@@ -186,15 +193,19 @@ fn make(mistakes: Vec<Mistake>) -> Result<()> {
             for with_cluster in [false, true] {
                 let who = if with_cluster { "Cluster" } else { "SimpleConsumer" };
                 let start = Instant::now();
-                let (address, security) = (mistake.address, &mistake.security);
+                let connections = Connections::default();
+                let (address, security) = (mistake.address.to_string(), mistake.security.clone());
                 let outcome = async {
-                    match with_cluster {
-                        true => cluster(address, security).await?.all_topics().await.map(drop),
-                        false => consumer(address, security).await?.all_topics().await.map(drop),
+                    if with_cluster {
+                        let cluster = Cluster::builder([address]).security(security);
+                        cluster.connector(connections.clone()).connect().await?.all_topics().await.map(drop)
+                    } else {
+                        let consumer = SimpleConsumer::builder(&address).security(security);
+                        consumer.connector(connections.clone()).connect().await?.all_topics().await.map(drop)
                     }
                 };
                 let outcome = outcome.await;
-                if let Err(why) = mistake.judge(outcome.err(), start.elapsed()) {
+                if let Err(why) = mistake.judge(outcome.err(), start.elapsed(), connections.made()) {
                     failures.push(format!("{}, {who}: {why}", mistake.name));
                 }
             }
@@ -204,14 +215,17 @@ fn make(mistakes: Vec<Mistake>) -> Result<()> {
 }
 
 impl Mistake {
-    fn judge(&self, error: Option<Error>, took: Duration) -> Result<()> {
+    fn judge(&self, error: Option<Error>, took: Duration, tries: usize) -> Result<()> {
         let Some(error) = error else { return Err("it worked".to_owned()) };
-        println!("  {} ({took:.1?}): {error}", self.name);
         let sentence = error.to_string();
         let missing: Vec<_> = self.words.iter().filter(|&word| !sentence.contains(word)).collect();
         match () {
             () if took > SOON => Err(format!("told after {took:.1?}: {sentence}")),
             () if !(self.is)(cause(&error).kind()) => Err(format!("told otherwise: {sentence} ({error:?})")),
+            () if tries > FEW => Err(format!("{tries} connections: {sentence}")),
+            () if matches!(cause(&error).kind(), ErrorKind::Login(_)) && tries > 2 => {
+                Err(format!("{tries} logins, and an account may be locked: {sentence}"))
+            }
             () if !missing.is_empty() => Err(format!("{missing:?} is missing: {sentence}")),
             () if cause(&error).retry() == Retry::Again => {
                 Err(format!("it would be tried again: {sentence}"))
