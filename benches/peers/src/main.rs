@@ -2,13 +2,14 @@
 //!
 //! Each client runs in a process of its own (this program again), so that its CPU time and memory
 //! are its own. It reads each topic twice: straight from the broker, for its speed, and through a
-//! relay that counts what it receives. See `benches/README.md`.
+//! relay that counts what it receives. `--tls` is another table: with and without TLS. See `benches/README.md`.
 
 mod broker;
 mod clients;
 mod meter;
 mod relay;
 mod runs;
+mod tls;
 mod topics;
 
 use std::process::ExitCode;
@@ -25,8 +26,12 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["--client", name, topic, address, seconds] => runs::child(name, topic, address, seconds),
+        ["--broker", downspout, "--tls", ref rest @ ..] => tls::compare(downspout, rest),
         ["--broker", downspout, ref rest @ ..] => compare(downspout, rest),
-        _ => Err("usage: --broker PATH-OF-DOWNSPOUT [SECONDS] [WORD…]; benches/peers/run does it".into()),
+        _ => {
+            Err("usage: --broker PATH-OF-DOWNSPOUT [--tls] [SECONDS] [WORD…]; benches/peers/run does it"
+                .into())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -39,8 +44,7 @@ fn main() -> ExitCode {
 
 /// The table. Of the rest, a number is how many seconds a run takes; a line must hold all other words.
 fn compare(downspout: &str, rest: &[&str]) -> Result<()> {
-    let seconds = rest.iter().find_map(|word| word.parse::<u64>().ok()).unwrap_or(3).max(1);
-    let words: Vec<&str> = rest.iter().copied().filter(|word| word.parse::<u64>().is_err()).collect();
+    let (seconds, words) = seconds_and_words(rest);
     println!("load before: {}", load());
     println!(
         "| topic | client | M records/s | MiB/s of values | CPU ns per record | peak RSS, MiB | received per byte |"
@@ -58,7 +62,7 @@ fn compare(downspout: &str, rest: &[&str]) -> Result<()> {
         let broker = broker::Broker::start(downspout, topic)?;
         let record_size = broker.record_size()?;
         for client in clients {
-            let measured = runs::both(client, topic, &broker, record_size, Duration::from_secs(seconds));
+            let measured = runs::both(client, topic, &broker, record_size, seconds);
             match measured {
                 Ok(measured) => println!("{} {measured}", line(&client)),
                 Err(error) => {
@@ -70,6 +74,12 @@ fn compare(downspout: &str, rest: &[&str]) -> Result<()> {
     }
     println!("load after: {}", load());
     if failed == 0 { Ok(()) } else { Err(format!("{failed} runs failed").into()) }
+}
+
+fn seconds_and_words<'a>(rest: &[&'a str]) -> (Duration, Vec<&'a str>) {
+    let seconds = rest.iter().find_map(|word| word.parse::<u64>().ok()).unwrap_or(3).max(1);
+    let words = rest.iter().copied().filter(|word| word.parse::<u64>().is_err()).collect();
+    (Duration::from_secs(seconds), words)
 }
 
 /// How busy the machine was in the last minute; the runs themselves keep two cores busy.

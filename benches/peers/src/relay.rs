@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// Metadata of a topic with a few partitions is smaller, an answer with records larger.
-const SMALL: usize = 32 << 10;
+pub const SMALL: usize = 32 << 10;
 
 pub struct Relay {
     pub address: SocketAddr,
@@ -91,7 +91,7 @@ fn answers(
 }
 
 /// In each version of Metadata the port follows the host as four bytes.
-fn redirect(frame: &mut [u8], from: u16, to: u16) {
+pub fn redirect(frame: &mut [u8], from: u16, to: u16) {
     let address = |port: u16| [b"127.0.0.1".as_slice(), &u32::from(port).to_be_bytes()].concat();
     let (from, to) = (address(from), address(to));
     let found: Vec<usize> =

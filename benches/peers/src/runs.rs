@@ -20,6 +20,9 @@ const COUNTING: Duration = Duration::from_secs(2);
 /// What a client may take beyond its time before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// What the child finds the CA's certificate in.
+const CA: &str = "PEERS_CA";
+
 pub struct Measured {
     size: usize,
     report: Report,
@@ -35,26 +38,29 @@ pub fn both(
     record_size: f64,
     time: Duration,
 ) -> Result<Measured> {
-    let report = run(client, topic, broker.address, time, || {})?;
+    let report = run(client, topic, broker.address, None, time, || {})?;
     let relay = Relay::start(broker.address)?;
     // Between the two lines of a client: what it keeps in its queues is there at both.
     let mut marks = Vec::new();
-    let counted = run(client, topic, relay.address, COUNTING, || marks.push(relay.received()))?;
+    let counted = run(client, topic, relay.address, None, COUNTING, || marks.push(relay.received()))?;
     let [warm, done] = marks[..] else { return Err("it did not report twice".into()) };
     let received = (done - warm) as f64 / (counted.records as f64 * record_size);
     Ok(Measured { size: topic.size, report, received })
 }
 
-fn run(
+/// One run in a process of its own; with TLS if there is the certificate (PEM) of a CA.
+pub fn run(
     client: Client,
     topic: &Topic,
     address: SocketAddr,
+    ca: Option<&str>,
     time: Duration,
     mut mark: impl FnMut(),
 ) -> Result<Report> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["--client", client.title(), &topic.to_string(), &address.to_string()])
         .arg(time.as_secs().to_string())
+        .envs(ca.map(|pem| (CA, pem)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -83,7 +89,8 @@ pub fn child(client: &str, topic: &str, address: &str, seconds: &str) -> Result<
         eprintln!("{} is stuck", client.title());
         std::process::exit(2);
     });
-    client.consume(topic, address, Meter::new(topic, time))?;
+    let ca = std::env::var(CA).ok();
+    client.consume(topic, address, ca.as_deref(), Meter::new(topic, time))?;
     // Not all clients end their threads in time.
     std::process::exit(0)
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use krafka::Kafka;
+use krafka::auth::{AuthConfig, TlsConfig};
 use krafka::consumer::{AutoOffsetReset, IsolationLevel};
 
 use crate::Result;
@@ -8,8 +9,18 @@ use crate::meter::Meter;
 use crate::topics::{PARTITION_BYTES, Topic};
 
 /// At its defaults a poll gives 500 records, and what else was fetched is fetched again; −1 is no limit.
-pub async fn consume(topic: &Topic, address: &str, per_poll: Option<i32>, mut meter: Meter) -> Result<()> {
-    let kafka = Kafka::builder(address).connect().await?;
+pub async fn consume(
+    topic: &Topic,
+    address: &str,
+    ca: Option<&str>,
+    per_poll: Option<i32>,
+    mut meter: Meter,
+) -> Result<()> {
+    let mut kafka = Kafka::builder(address);
+    if let Some(pem) = ca {
+        kafka = kafka.security(AuthConfig::ssl(TlsConfig::new().with_ca_cert_pem(pem)));
+    }
+    let kafka = kafka.connect().await?;
     let mut consumer = kafka
         .consumer_without_group()
         .auto_offset_reset(AutoOffsetReset::Earliest)

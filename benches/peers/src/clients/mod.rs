@@ -72,19 +72,24 @@ impl Client {
         }
     }
 
-    /// Reads until the meter says that time is up.
-    pub fn consume(self, topic: &Topic, address: &str, meter: Meter) -> Result<()> {
+    /// Whether it is in the table of TLS.
+    pub fn speaks_tls(self) -> bool {
+        !matches!(self, Client::Rskafka | Client::Kafka | Client::KafkaUnchecked)
+    }
+
+    /// Reads until the meter says that time is up; with TLS if there is the certificate of a CA.
+    pub fn consume(self, topic: &Topic, address: &str, ca: Option<&str>, meter: Meter) -> Result<()> {
         match self {
-            Client::Downspout => on_tokio(downspout::consume(address, meter)),
+            Client::Downspout => on_tokio(downspout::consume(address, ca, meter)),
             Client::Rskafka => on_tokio(rskafka::consume(topic, address, meter)),
-            Client::Krafka => on_tokio(krafka::consume(topic, address, None, meter)),
-            Client::KrafkaWholeAnswers => on_tokio(krafka::consume(topic, address, Some(-1), meter)),
+            Client::Krafka => on_tokio(krafka::consume(topic, address, ca, None, meter)),
+            Client::KrafkaWholeAnswers => on_tokio(krafka::consume(topic, address, ca, Some(-1), meter)),
             Client::Kafka => kafka::consume(address, true, meter),
             Client::KafkaUnchecked => kafka::consume(address, false, meter),
             #[cfg(feature = "rdkafka")]
-            Client::Rdkafka => rdkafka::consume(topic, address, false, meter),
+            Client::Rdkafka => rdkafka::consume(topic, address, ca, false, meter),
             #[cfg(feature = "rdkafka")]
-            Client::RdkafkaTuned => rdkafka::consume(topic, address, true, meter),
+            Client::RdkafkaTuned => rdkafka::consume(topic, address, ca, true, meter),
         }
     }
 }

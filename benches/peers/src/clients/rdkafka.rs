@@ -8,7 +8,7 @@ use crate::meter::Meter;
 use crate::topics::{PARTITION_BYTES, Topic};
 
 /// At its defaults it stops fetching for a second whenever its queue is full (librdkafka#3662).
-pub fn consume(topic: &Topic, address: &str, tuned: bool, mut meter: Meter) -> Result<()> {
+pub fn consume(topic: &Topic, address: &str, ca: Option<&str>, tuned: bool, mut meter: Meter) -> Result<()> {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", address)
@@ -16,6 +16,9 @@ pub fn consume(topic: &Topic, address: &str, tuned: bool, mut meter: Meter) -> R
         .set("enable.auto.commit", "false")
         .set("check.crcs", "true")
         .set("fetch.message.max.bytes", PARTITION_BYTES.to_string());
+    if let Some(pem) = ca {
+        config.set("security.protocol", "SSL").set("ssl.ca.pem", pem);
+    }
     if tuned {
         config.set("fetch.queue.backoff.ms", "0").set("queued.min.messages", "1000000");
     }
