@@ -118,7 +118,9 @@ impl SimpleConsumer {
                 Some(code) => Some(Error::broker_code(code)),
                 None => Some(Error::new(ErrorKind::Incomplete("this partition"))),
             };
-            let error = error.map(|why| self.place::<OffsetCommitRequest>(why, version, topic, *partition));
+            let error = error.map(|why| {
+                self.place::<OffsetCommitRequest>(why, version, topic, *partition).with_group(group)
+            });
             self.forget_id_if(error.as_ref(), topic);
             committed.push(Committed { topic: topic.clone(), partition: *partition, error });
         }
@@ -203,7 +205,7 @@ impl SimpleConsumer {
             .await?;
         let (version, response) = (exchange.version, exchange.response);
         let place =
-            |why: Error| why.with_request::<FindCoordinatorRequest>(version).with_broker(self.broker());
+            |why: Error| self.blame(why.with_request::<FindCoordinatorRequest>(version)).with_group(group);
         let (code, message, id, host, port) = if version < 4 {
             let message = response.error_message.filter(|message| !message.is_empty());
             (response.error_code, message, response.node_id, response.host, response.port)
@@ -257,7 +259,8 @@ impl SimpleConsumer {
         response: OffsetFetchResponse,
         ids: Option<&TopicIds>,
     ) -> Result<Vec<CommittedOffset>> {
-        let place = |why: Error| why.with_request::<OffsetFetchRequest>(version).with_broker(self.broker());
+        let place =
+            |why: Error| self.blame(why.with_request::<OffsetFetchRequest>(version)).with_group(group);
         let mut known = Vec::new();
         let mut add = |topic: &str, partition, offset: i64, epoch: i32, metadata, code: ErrorCode| {
             // Version 0 says "nothing committed" with error 3.

@@ -27,6 +27,9 @@ impl SimpleConsumer {
                 }
             }
         }
+        for topic in &mut metadata.topics {
+            topic.error = topic.error.take().map(|why| self.blame(why));
+        }
         Ok(metadata)
     }
 

@@ -66,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) frame_limit: usize,
     pub(crate) pinned: BTreeMap<ApiKey, i16>,
     pub(crate) offset_storage: OffsetStorage,
+    /// Who connects, for refusals.
+    pub(crate) principal: Option<Arc<str>>,
 }
 
 impl Default for Settings {
@@ -79,6 +81,7 @@ impl Default for Settings {
             frame_limit: 100_000_000,
             pinned: BTreeMap::new(),
             offset_storage: OffsetStorage::default(),
+            principal: None,
         }
     }
 }
@@ -200,7 +203,12 @@ impl SimpleConsumer {
 
     /// An error about a partition, with its place.
     pub(super) fn place<R: Request>(&self, why: Error, version: i16, topic: &str, partition: i32) -> Error {
-        why.with_api(R::KEY, version).with_broker(self.broker()).with_topic(topic).with_partition(partition)
+        self.blame(why.with_api(R::KEY, version)).with_topic(topic).with_partition(partition)
+    }
+
+    /// An error in an answer of this broker.
+    pub(super) fn blame(&self, why: Error) -> Error {
+        why.with_broker(self.broker()).with_principal(self.inner.settings.principal.as_ref())
     }
 }
 
@@ -228,11 +236,12 @@ impl SimpleConsumerBuilder {
 
     /// A consumer that connects when it is asked something.
     pub fn build(self) -> Result<SimpleConsumer> {
-        let SimpleConsumerBuilder { address, mut dialer, security, client_id, backoff, settings } = self;
+        let SimpleConsumerBuilder { address, mut dialer, security, client_id, backoff, mut settings } = self;
         if let Some(client_id) = client_id {
             dialer = dialer.client_id(&client_id)?;
         }
-        let dialer = dialer.security(security)?;
+        let dialer = dialer.security(security.clone())?;
+        settings.principal = security.principal().map(Arc::from);
         let dialer = dialer.frame_limit(settings.frame_limit);
         let inner = Inner {
             broker: Arc::new(Link::new(dialer, address.parse()?, backoff, WhenDown::Wait)),

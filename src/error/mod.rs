@@ -1,5 +1,6 @@
 //! [`Error`]: what went wrong, where, whose fault it is, and whether trying again can help.
 
+mod denied;
 mod security;
 mod sentence;
 
@@ -12,6 +13,7 @@ use crate::protocol::{ApiKey, ErrorCode, Remedy, Request, Versions};
 use crate::records::Corruption;
 use crate::wire::{DecodeError, EncodeError};
 
+use denied::Denied;
 pub use security::{LoginTrouble, TlsTrouble};
 
 /// Shorthand for results of this crate.
@@ -30,8 +32,10 @@ struct Inner {
     topic: Option<String>,
     partition: Option<i32>,
     offset: Option<i64>,
+    group: Option<String>,
     broker: Option<String>,
     api: Option<(ApiKey, i16)>,
+    principal: Option<Arc<str>>,
 }
 
 /// What went wrong.
@@ -207,7 +211,16 @@ pub enum Retry {
 impl Error {
     /// An error without a place.
     pub fn new(kind: ErrorKind) -> Self {
-        Error(Box::new(Inner { kind, topic: None, partition: None, offset: None, broker: None, api: None }))
+        Error(Box::new(Inner {
+            kind,
+            topic: None,
+            partition: None,
+            offset: None,
+            group: None,
+            broker: None,
+            api: None,
+            principal: None,
+        }))
     }
 
     pub(crate) fn config(why: impl Into<String>) -> Self {
@@ -252,6 +265,16 @@ impl Error {
     /// The offset it is about.
     pub fn offset(&self) -> Option<i64> {
         self.0.offset
+    }
+
+    /// The consumer group it is about.
+    pub fn group(&self) -> Option<&str> {
+        self.0.group.as_deref()
+    }
+
+    /// Who was refused, as the broker names them (`User:alice`), where a broker denies a right and it is known here.
+    pub fn principal(&self) -> Option<&str> {
+        self.0.principal.as_deref()
     }
 
     /// The broker it is about, as `host:port`.
@@ -376,6 +399,22 @@ impl Error {
         self
     }
 
+    /// Names the consumer group, unless one is named.
+    #[must_use]
+    pub fn with_group(mut self, group: impl Into<String>) -> Self {
+        self.0.group.get_or_insert_with(|| group.into());
+        self
+    }
+
+    /// Names who was refused, if it is a refusal.
+    #[must_use]
+    pub(crate) fn with_principal(mut self, principal: Option<&Arc<str>>) -> Self {
+        if self.code().is_some_and(|code| DENIED.contains(&code)) && self.0.principal.is_none() {
+            self.0.principal = principal.cloned();
+        }
+        self
+    }
+
     /// Names the broker, unless one is named.
     #[must_use]
     pub fn with_broker(mut self, broker: impl fmt::Display) -> Self {
@@ -421,7 +460,7 @@ fn retry_of(code: ErrorCode) -> Retry {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, topic, partition, offset, broker, api } = &*self.0;
+        let Inner { kind, topic, partition, offset, group, broker, api, principal } = &*self.0;
         let mut parts = Vec::new();
         if let Some((api, version)) = api {
             parts.push(format!("{api} {version}"));
@@ -435,13 +474,23 @@ impl fmt::Display for Error {
         if let Some(offset) = offset {
             parts.push(format!("offset {offset}"));
         }
+        if let Some(group) = group {
+            parts.push(format!("group {group}"));
+        }
         if let Some(broker) = broker {
             parts.push(format!("broker {broker}"));
         }
         if !parts.is_empty() {
             write!(f, "{}: ", parts.join(", "))?;
         }
-        write!(f, "{kind}")
+        let denied = self.code().and_then(|code| {
+            let api = api.map(|(api, _)| api);
+            Denied::of(code, api, topic.as_deref(), group.as_deref(), principal.as_deref())
+        });
+        match denied {
+            Some(denied) => write!(f, "{denied}"),
+            None => write!(f, "{kind}"),
+        }
     }
 }
 
@@ -489,6 +538,24 @@ mod tests {
             "clicks/3, broker k1:9092: another broker leads this partition: connect to k2:9092"
         );
         assert_eq!((error.fault(), error.retry()), (Fault::Broker, Retry::RefreshMetadata));
+    }
+
+    #[test]
+    fn a_denied_right_is_named_with_its_operation_its_resource_and_its_principal() {
+        let bob: Arc<str> = "User:bob".into();
+        let topic = Error::broker_code(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
+            .with_topic("clicks")
+            .with_api(ApiKey::FETCH, 12)
+            .with_principal(Some(&bob));
+        assert!(topic.to_string().contains("User:bob may not Read the topic clicks"), "{topic}");
+        assert!(topic.to_string().contains("--operation Read --topic clicks"), "{topic}");
+        let group = Error::broker_code(ErrorCode::GROUP_AUTHORIZATION_FAILED)
+            .with_group("billing")
+            .with_api(ApiKey::OFFSET_FETCH, 5);
+        assert!(group.to_string().contains("may not Describe the group billing"), "{group}");
+        // Who is who is told with refusals alone.
+        let other = Error::broker_code(ErrorCode::NOT_COORDINATOR).with_principal(Some(&bob));
+        assert_eq!(other.principal(), None);
     }
 
     #[test]

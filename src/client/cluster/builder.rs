@@ -52,11 +52,13 @@ impl ClusterBuilder {
 
     /// A cluster that connects when it is asked something.
     pub fn build(self) -> Result<Cluster> {
-        let ClusterBuilder { bootstrap, mut dialer, security, client_id, backoff, reader, settings } = self;
+        let ClusterBuilder { bootstrap, mut dialer, security, client_id, backoff, reader, mut settings } =
+            self;
         if let Some(client_id) = client_id {
             dialer = dialer.client_id(&client_id)?;
         }
-        let dialer = dialer.security(security)?;
+        let dialer = dialer.security(security.clone())?;
+        settings.client.principal = security.principal().map(Arc::from);
         let links = Arc::new(Links::new(dialer.frame_limit(settings.client.frame_limit), backoff));
         let reader = match reader {
             Some(reader) => reader,

@@ -82,6 +82,7 @@ impl Cluster {
     pub async fn metadata(&self, topics: &[&str]) -> Result<Metadata> {
         let selection = TopicSelection::named(topics.iter().copied());
         let mut metadata = self.shared.read_once(&selection).await?;
+        self.shared.name_the_refused(&mut metadata);
         let is_unknown =
             |why: &Error| matches!(why.kind(), ErrorKind::UnknownTopic { near } if near.is_empty());
         let unknown = |error: &Option<Error>| error.as_ref().is_some_and(is_unknown);

@@ -74,7 +74,12 @@ impl Cluster {
                 })
             })
             .await?;
-        let place = |why: Error| why.with_request::<ProduceRequest>(exchange.version).with_broker(&address);
+        let principal = self.shared.settings.client.principal.as_ref();
+        let place = |why: Error| {
+            why.with_request::<ProduceRequest>(exchange.version)
+                .with_broker(&address)
+                .with_principal(principal)
+        };
         let answer = exchange
             .response
             .responses

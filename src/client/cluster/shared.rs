@@ -196,6 +196,7 @@ impl Shared {
 
     /// Takes an answer over; whether it told anything new.
     fn apply(&self, mut metadata: Metadata, topics: &TopicSelection) -> bool {
+        self.name_the_refused(&mut metadata);
         let now = Instant::now();
         if let TopicSelection::Named(names) = topics {
             // A reader that leaves topics out does not know them.
@@ -240,6 +241,14 @@ impl Shared {
             }
             *picture = Arc::new(next);
         });
+    }
+
+    /// Says who it is that may not know of a topic.
+    pub(super) fn name_the_refused(&self, metadata: &mut Metadata) {
+        let principal = self.settings.client.principal.as_ref();
+        for topic in &mut metadata.topics {
+            topic.error = topic.error.take().map(|why| why.with_principal(principal));
+        }
     }
 
     /// Whether to begin anew: when a broker says so, or when metadata could not be read for long.

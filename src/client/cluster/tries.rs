@@ -41,6 +41,7 @@ impl Tries {
     /// Likewise, and reads metadata anew, unless it is newer by now than `seen`, which the failed try
     /// went by.
     pub(super) async fn again(&mut self, shared: &Shared, seen: u64, why: Error) -> Result<()> {
+        let why = why.with_principal(shared.settings.client.principal.as_ref());
         self.pause(why.clone()).await?;
         // A failure to read it is met again by the next try, which says more about it.
         match timeout_at(self.deadline, shared.refresh(seen)).await {

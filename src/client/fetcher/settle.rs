@@ -227,6 +227,7 @@ impl Engine {
     /// What could not be done for a partition for this reason is done again, or is the reader's to
     /// know.
     pub(super) fn trouble(&mut self, key: Key, why: Error) {
+        let why = why.with_principal(self.shared.settings.client.principal.as_ref());
         let now = Instant::now();
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         if partition.leave_follower(now) {
