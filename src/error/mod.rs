@@ -341,7 +341,7 @@ impl Error {
             | ErrorKind::Decode(_)
             | ErrorKind::Corrupt(_) => Retry::No,
             ErrorKind::OutOfRange(_) => Retry::ResetOffset,
-            ErrorKind::Tls(_) => Retry::Human,
+            ErrorKind::Tls(trouble) => trouble.retry(),
             ErrorKind::Login(trouble) => trouble.retry(),
             ErrorKind::Checkpoint(problem) => problem.retry(),
             ErrorKind::ZooKeeper { why, .. } => why.retry(),

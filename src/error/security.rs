@@ -89,11 +89,20 @@ pub enum LoginTrouble {
 impl TlsTrouble {
     pub(crate) fn fault(&self) -> Fault {
         match self {
+            TlsTrouble::NotTls(None) => Fault::Network,
             TlsTrouble::NotTls(_) | TlsTrouble::WrongName { .. } | TlsTrouble::UnknownIssuer { .. } => {
                 Fault::Caller
             }
             TlsTrouble::Refused { .. } => Fault::Caller,
             _ => Fault::Broker,
+        }
+    }
+
+    pub(crate) fn retry(&self) -> Retry {
+        match self {
+            // What a broker that is being stopped does too, or a proxy whose broker is away.
+            TlsTrouble::NotTls(None) => Retry::Again,
+            _ => Retry::Human,
         }
     }
 }
@@ -119,12 +128,16 @@ impl fmt::Display for TlsTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TlsTrouble::NotTls(None) => f.write_str(
-                "the port closes the connection in the TLS handshake, or does not speak TLS; use the broker's SSL or SASL_SSL listener, and a client certificate where one is wanted (ssl.certificate.location, ssl.key.location)",
+                "the port closes the connection in the TLS handshake: a broker that is being stopped, a proxy without its broker, or a port without TLS; use the broker's SSL or SASL_SSL listener, and a client certificate where one is wanted (ssl.certificate.location, ssl.key.location)",
             ),
             TlsTrouble::NotTls(Some(Speaks::Kafka)) => f.write_str(
                 "the port speaks Kafka without TLS; use security.protocol PLAINTEXT or SASL_PLAINTEXT, or the broker's SSL listener",
             ),
             TlsTrouble::NotTls(Some(speaks)) => write!(f, "the port does not speak TLS: {speaks}"),
+            TlsTrouble::UnknownIssuer { subject, issuer } if subject == issuer => write!(
+                f,
+                "the broker's certificate ({subject}) is issued by its owner and not trusted; if it is the right one, name it as trusted (ssl.ca.location)"
+            ),
             TlsTrouble::UnknownIssuer { subject, issuer } => write!(
                 f,
                 "the broker's certificate ({subject}) is issued by somebody who is not trusted: {issuer}; if that is the brokers' CA, name its certificate (ssl.ca.location)"

@@ -150,8 +150,10 @@ impl Dialer {
 
     /// Opens a connection, without a word about versions.
     pub(super) async fn open(&self, broker: &BrokerAddress) -> Result<Connection> {
+        let mut is_connected = false;
         let open = async {
             let stream = self.connector.connect(broker).await.map_err(|why| connect_error(broker, why))?;
+            is_connected = true;
             self.security.secure(broker, stream).await
         };
         let stream = match timeout(self.connect_timeout, open).await {
@@ -161,6 +163,10 @@ impl Dialer {
                 return Err(why.with_kind(ErrorKind::Tls(TlsTrouble::NotTls(speaks))));
             }
             Ok(Err(why)) => return Err(why),
+            Err(_) if is_connected => {
+                let why = format!("the TLS handshake did not end within {:?}", self.connect_timeout);
+                return Err(connect_error(broker, std::io::Error::new(std::io::ErrorKind::TimedOut, why)));
+            }
             Err(_) => return Err(connect_error(broker, std::io::ErrorKind::TimedOut.into())),
         };
         let options = ConnectionOptions {

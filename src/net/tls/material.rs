@@ -56,8 +56,9 @@ impl Loaded {
             })
             .collect();
 
+        let (roots, own) = trusted(settings)?;
         let provider = Arc::new(ring::default_provider());
-        let verifier = Verifier::new(settings.verification, trusted(settings)?, &provider)?;
+        let verifier = Verifier::new(settings.verification, roots, own, &provider)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions(settings.min_version))
             .map_err(|why| Error::config(format!("TLS cannot be set up: {why}")))?
@@ -99,23 +100,24 @@ fn versions(least: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
     }
 }
 
-/// Whose certificates are believed.
-fn trusted(settings: &Settings) -> Result<Arc<RootCertStore>> {
+/// Whose certificates are believed, and those among them that were given here.
+fn trusted(settings: &Settings) -> Result<(Arc<RootCertStore>, Vec<CertificateDer<'static>>)> {
     if settings.verification == Verification::DangerouslyNothing {
-        return Ok(Arc::new(RootCertStore::empty()));
+        return Ok((Arc::new(RootCertStore::empty()), Vec::new()));
     }
     if settings.roots.is_empty() {
-        return of_the_system();
+        return Ok((of_the_system()?, Vec::new()));
     }
-    let mut store = RootCertStore::empty();
+    let (mut store, mut own) = (RootCertStore::empty(), Vec::new());
     for source in &settings.roots {
         for certificate in source.certificates("CA")? {
+            own.push(certificate.clone());
             store.add(certificate).map_err(|why| {
                 Error::config(format!("a certificate of the CA ({source}) cannot be used: {why}"))
             })?;
         }
     }
-    Ok(Arc::new(store))
+    Ok((Arc::new(store), own))
 }
 
 /// Whom the system trusts; read once.

@@ -6,9 +6,11 @@ mod trouble;
 mod verifier;
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -16,6 +18,9 @@ use self::material::{Loaded, Source};
 pub(super) use self::trouble::trouble_of;
 use super::{BrokerAddress, ByteStream, Secret};
 use crate::error::{Error, ErrorKind, Result, TlsTrouble};
+
+/// Bytes that are taken from a socket at once: a few of TLS's records, which have up to 16 KiB.
+const READ_AHEAD: usize = 64 << 10;
 
 /// How TLS is spoken: whom to trust, and who this client is.
 ///
@@ -151,13 +156,16 @@ impl Tls {
         let config = tokio::task::spawn_blocking(move || tls.config()).await;
         let config = config.map_err(|_| Error::new(ErrorKind::ClientClosed))??;
         let name = self.settings.server_name.as_deref().unwrap_or(&broker.host);
+        // rustls reads 4 KiB at a time, which would be as many system calls.
+        let stream = BufReader::with_capacity(READ_AHEAD, stream);
         match TlsConnector::from(config).connect(server_name(name)?, stream).await {
             Ok(secured) => Ok(Box::new(secured)),
-            Err(why) => {
-                let trouble = trouble_of(&why);
-                // A peer that closes, or whose first words are no TLS, may speak something else.
-                Err(Error::new(ErrorKind::Tls(trouble.unwrap_or(TlsTrouble::NotTls(None)))))
-            }
+            Err(why) => Err(Error::new(match trouble_of(&why) {
+                Some(trouble) => ErrorKind::Tls(trouble),
+                // A peer that closes may speak something else, or be a broker that is being stopped.
+                None if is_close(&why) => ErrorKind::Tls(TlsTrouble::NotTls(None)),
+                None => ErrorKind::Io(why.into()),
+            })),
         }
     }
 
@@ -183,6 +191,11 @@ impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.settings.fmt(f)
     }
+}
+
+fn is_close(why: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(why.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
 /// What a certificate is to be for.

@@ -63,20 +63,32 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
         (Some(keyword), Ok(value)) => format!("{keyword}={}", escaped(value)),
         (keyword, _) => {
             let value = attribute.attr_value();
-            let mut der = vec![value.header.tag().0 as u8, value.data.len() as u8];
-            der.extend_from_slice(value.data);
-            let hex: String = der.iter().map(|byte| format!("{byte:02x}")).collect();
+            let tag = [value.header.tag().0 as u8];
+            let hex: String = tag
+                .iter()
+                .chain(&der_length(value.data.len()))
+                .chain(value.data)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             format!("{}=#{hex}", keyword.unwrap_or(&id))
         }
     }
 }
 
+fn der_length(length: usize) -> Vec<u8> {
+    let bytes = length.to_be_bytes();
+    let bytes = &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..];
+    if length < 0x80 { vec![length as u8] } else { [&[0x80 | bytes.len() as u8], bytes].concat() }
+}
+
+/// As Java does it, which escapes more than RFC 2253 asks for: `=` and `#` anywhere, and every blank at an end.
 fn escaped(value: &str) -> String {
+    let inner = value.trim_matches(' ');
+    let before = value.len() - value.trim_start_matches(' ').len();
     let mut text = String::new();
-    let last = value.chars().count().saturating_sub(1);
-    for (i, c) in value.chars().enumerate() {
-        let at_an_end = (c == ' ' && (i == 0 || i == last)) || (c == '#' && i == 0);
-        if at_an_end || matches!(c, ',' | '+' | '"' | '\\' | '<' | '>' | ';') {
+    for (i, c) in value.char_indices() {
+        let at_an_end = i < before || i >= before + inner.len();
+        if at_an_end || matches!(c, ',' | '=' | '+' | '<' | '>' | '#' | ';' | '"' | '\\') {
             text.push('\\');
         }
         text.push(c);
@@ -104,6 +116,20 @@ mod tests {
         }
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         assert_eq!(subject(certificate.der()), r"CN=alice,OU=\ a\+b,O=Example\, Inc.,C=DE");
+    }
+
+    #[test]
+    fn names_are_escaped_as_java_prints_them() {
+        // By X500Principal.getName() of Java 17.
+        let table =
+            [("a=b#c, x", r"a\=b\#c\, x"), ("#hash", r"\#hash"), ("ä€", "ä€"), ("  two  ", r"\ \ two\ \ ")];
+        for (value, shown) in table {
+            assert_eq!(escaped(value), shown);
+        }
+        assert_eq!(
+            (der_length(5), der_length(200), der_length(300)),
+            (vec![5], vec![0x81, 200], vec![0x82, 1, 44])
+        );
     }
 
     #[test]

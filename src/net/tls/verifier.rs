@@ -2,10 +2,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
 use tokio_rustls::rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{
     self, CertificateError, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
 };
@@ -21,6 +22,8 @@ pub(super) struct Verifier {
     /// `None` where nothing is checked.
     webpki: Option<Arc<WebPkiServerVerifier>>,
     any_name: bool,
+    /// Certificates that are trusted by name, which may be those of brokers themselves.
+    trusted: Vec<CertificateDer<'static>>,
     provider: Arc<Provider>,
 }
 
@@ -40,6 +43,7 @@ impl Verifier {
     pub(super) fn new(
         verification: Verification,
         roots: Arc<RootCertStore>,
+        trusted: Vec<CertificateDer<'static>>,
         provider: &Arc<Provider>,
     ) -> Result<Self> {
         let webpki = match verification {
@@ -54,7 +58,7 @@ impl Verifier {
             }
         };
         let any_name = verification == Verification::DangerouslyAnyName;
-        Ok(Verifier { webpki, any_name, provider: Arc::clone(provider) })
+        Ok(Verifier { webpki, any_name, trusted, provider: Arc::clone(provider) })
     }
 }
 
@@ -73,6 +77,18 @@ impl ServerCertVerifier for Verifier {
             Ok(verified) => return Ok(verified),
             Err(rustls::Error::InvalidCertificate(why)) => why,
             Err(why) => return Err(why),
+        };
+        // A CA's certificate is none of a broker to webpki. One that a broker made for itself often is both, and
+        // whoever names it as trusted means it.
+        let why = match why {
+            CertificateError::Other(_) if self.trusted.contains(end_entity) => {
+                match checked_alone(end_entity, server_name, now) {
+                    Ok(()) => return Ok(ServerCertVerified::assertion()),
+                    Err(rustls::Error::InvalidCertificate(why)) => why,
+                    Err(why) => return Err(why),
+                }
+            }
+            why => why,
         };
         // The name is looked at last, when all else is right.
         let is_name = matches!(
@@ -108,6 +124,22 @@ impl ServerCertVerifier for Verifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Dates and names of a certificate that is trusted itself.
+fn checked_alone(
+    certificate: &CertificateDer<'_>,
+    name: &ServerName<'_>,
+    now: UnixTime,
+) -> Result<(), rustls::Error> {
+    let (summary, at) = (Summary::of(certificate), now.as_secs() as i64);
+    if at < summary.not_before {
+        return Err(CertificateError::NotValidYet.into());
+    }
+    if at > summary.not_after {
+        return Err(CertificateError::Expired.into());
+    }
+    verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
 }
 
 fn explain(
@@ -149,11 +181,18 @@ fn explain(
             names: Vec::new(),
             subject: broker.subject,
         },
-        why => TlsTrouble::BadCertificate {
-            subject: broker.subject,
-            issuer: broker.issuer,
-            why: why.to_string(),
-        },
+        why => {
+            let why = match why {
+                CertificateError::BadSignature => {
+                    "it is not signed with the key of the trusted certificate of that name: the CA was made anew, or is another one of the same name".to_owned()
+                }
+                CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+                    "it is the certificate of a CA (CA:TRUE), and not itself among the trusted ones; have one issued for the broker".to_owned()
+                }
+                why => why.to_string(),
+            };
+            TlsTrouble::BadCertificate { subject: broker.subject, issuer: broker.issuer, why }
+        }
     }
 }
 
