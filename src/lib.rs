@@ -31,3 +31,8 @@ pub use error::{Error, ErrorKind, Fault, Result, Retry};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the page about security, compiled.
+#[cfg(all(doctest, feature = "tls"))]
+#[doc = include_str!("../docs/security.md")]
+struct SecurityPage;

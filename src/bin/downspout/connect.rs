@@ -15,6 +15,7 @@ use downspout::records::CrcCheck;
 use downspout::{Error, ErrorKind, Fault};
 
 use crate::exit::{Exit, Failure};
+use crate::progress::say;
 use crate::properties::Properties;
 use crate::security::values;
 use crate::zookeeper;
@@ -87,10 +88,10 @@ impl ConnectArgs {
         let properties = Properties::read(self.config.as_deref(), &self.properties)?;
         let security = properties.security.security().map_err(Failure::usage)?;
         if let Some(warning) = properties.security.warning() {
-            eprintln!("downspout: warning: {warning}");
+            say(&format!("warning: {warning}"));
         }
         if !properties.passed_over.is_empty() {
-            eprintln!("downspout: note: passed over in the file: {}", properties.passed_over.join(", "));
+            say(&format!("passed over in the file: {}", properties.passed_over.join(", ")));
         }
         let list = self.brokers.as_ref().or(properties.brokers.as_ref()).ok_or_else(|| {
             Failure::usage("no brokers: say where one listens with --brokers host:port (-b)")

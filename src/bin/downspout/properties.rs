@@ -106,7 +106,7 @@ impl Properties {
                 .map_err(|why| Failure::usage(format_args!("--config {shown}: {why}")))?;
             for (name, value) in properties_file::parse(&text) {
                 properties
-                    .from_file(&name, &value)
+                    .set_from_file(&name, &value)
                     .map_err(|why| Failure::usage(format_args!("--config {shown}: {why}")))?;
             }
         }
@@ -132,7 +132,7 @@ impl Properties {
     }
 
     /// A setting of a file, which may be one that other clients share.
-    fn from_file(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set_from_file(&mut self, name: &str, value: &str) -> Result<(), String> {
         match self.set(name, value) {
             Some(set) => set.map_err(|why| format!("{name}: {why}")),
             // One that is misspelt must not go unheard.

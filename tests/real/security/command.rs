@@ -25,12 +25,17 @@ pub fn all(kafka: &SecureKafka) -> Result<()> {
     // No password is ever needed among the arguments; it may be there.
     let by_words: Vec<&str> = words.iter().flat_map(|word| ["-X", word]).collect();
     let by_file = ["--config", &file];
-    commands(address, &by_file, "command by file")?;
+    let brokers = address.to_string();
+    commands(&brokers, &by_file, "command by file")?;
     // Once is enough of 0.9, where each command takes seconds to find out what it talks to.
     let Some(java) = javas(kafka) else { return Ok(()) };
-    commands(address, &by_words, "command by words")?;
+    commands(&brokers, &by_words, "command by words")?;
+    // ZooKeeper knows every listener; the protocol chooses.
+    if let Some(servers) = kafka.kafka.zookeeper_connect() {
+        commands(&format!("zk://{servers}"), &by_file, "command by zookeeper")?;
+    }
     let file = write(dir.path(), "java.properties", &java)?;
-    commands(address, &["--config", &file], "command java")?;
+    commands(&brokers, &["--config", &file], "command java")?;
     wrong_password(dir.path(), address, settings)
 }
 
@@ -83,10 +88,9 @@ fn write(dir: &Path, name: &str, settings: &Settings) -> Result<String> {
 }
 
 /// Each that talks to brokers; `mark` is what only this round writes.
-fn commands(address: SocketAddr, how: &[&str], mark: &str) -> Result<()> {
-    let brokers = address.to_string();
+fn commands(brokers: &str, how: &[&str], mark: &str) -> Result<()> {
     let run = |command: &str, args: &[&str], input: Option<&[u8]>| {
-        let base = [&[command, "-b", &brokers], how].concat();
+        let base = [&[command, "-b", brokers], how].concat();
         match downspout(&[&base[..], args].concat(), input)? {
             (0, out, err) if !format!("{out}{err}").contains(PASSWORD) => Ok(out),
             (0, _, _) => Err(format!("{mark}: {command} shows the password")),

@@ -48,6 +48,10 @@ pub fn all(kafka: &SecureKafka, admin: &mut Driver) -> Result<()> {
     block_on(async {
         let cluster = cluster(somebody.address, &somebody.security).await.map_err(text)?;
         let consumer = consumer(somebody.address, &somebody.security).await.map_err(text)?;
+        let who = somebody.security.principal().ok_or("nobody knows who this is")?;
+        if !who.contains("bob") && !who.contains("mallory") {
+            return Err(format!("{who} is somebody else"));
+        }
         let mut failures = Vec::new();
         let mut judge = |name: &str, took: Duration, error: Option<Error>, code, words: &[&str]| {
             if let Err(why) = denial(took, error, code, words) {
@@ -65,15 +69,15 @@ pub fn all(kafka: &SecureKafka, admin: &mut Driver) -> Result<()> {
 
         let start = Instant::now();
         let error = fetch(&consumer, "denied").await.err();
-        judge("fetch", start.elapsed(), error, topic, &["denied"]);
+        judge("fetch", start.elapsed(), error, topic, &["Read the topic denied", &who]);
 
         let start = Instant::now();
         let error = read(&cluster, "denied").await.err();
-        judge("stream", start.elapsed(), error, topic, &["denied"]);
+        judge("stream", start.elapsed(), error, topic, &["Read the topic denied", &who]);
 
         let start = Instant::now();
         let error = cluster.produce("denied", 0, &[NewRecord::value(b"no")]).await.err();
-        judge("produce", start.elapsed(), error, topic, &["denied"]);
+        judge("produce", start.elapsed(), error, topic, &["Write the topic denied", &who]);
 
         let start = Instant::now();
         let error = cluster.partitions("hidden").await.err();
@@ -83,16 +87,16 @@ pub fn all(kafka: &SecureKafka, admin: &mut Driver) -> Result<()> {
         let wanted = [GroupOffset::new("secured", 0, 1)];
         let error = cluster.commit_offsets("denied", &wanted).await;
         let error = error.map(|all| all.into_iter().find_map(|one| one.error)).unwrap_or_else(Some);
-        judge("commit", start.elapsed(), error, group, &["group"]);
+        judge("commit", start.elapsed(), error, group, &["the group denied", &who]);
 
         let start = Instant::now();
         let error = cluster.fetch_offsets("denied", &[("secured", 0)]).await;
         let error = error.map(|all| all.into_iter().find_map(|one| one.error)).unwrap_or_else(Some);
-        judge("fetch of offsets", start.elapsed(), error, group, &["group"]);
+        judge("fetch of offsets", start.elapsed(), error, group, &["the group denied", &who]);
 
         let start = Instant::now();
         let error = spout(&cluster, "secured", "denied").await.err();
-        judge("a spout's checkpoints", start.elapsed(), error, group, &["group"]);
+        judge("a spout's checkpoints", start.elapsed(), error, group, &["the group denied", &who]);
 
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n  ")) }
     })
