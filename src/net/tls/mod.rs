@@ -10,7 +10,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -18,9 +17,6 @@ use self::material::{Loaded, Source};
 pub(super) use self::trouble::trouble_of;
 use super::{BrokerAddress, ByteStream, Secret};
 use crate::error::{Error, ErrorKind, Result, TlsTrouble};
-
-/// Bytes that are taken from a socket at once: a few of TLS's records, which have up to 16 KiB.
-const READ_AHEAD: usize = 64 << 10;
 
 /// How TLS is spoken: whom to trust, and who this client is.
 ///
@@ -156,8 +152,6 @@ impl Tls {
         let config = tokio::task::spawn_blocking(move || tls.config()).await;
         let config = config.map_err(|_| Error::new(ErrorKind::ClientClosed))??;
         let name = self.settings.server_name.as_deref().unwrap_or(&broker.host);
-        // rustls reads 4 KiB at a time, which would be as many system calls.
-        let stream = BufReader::with_capacity(READ_AHEAD, stream);
         match TlsConnector::from(config).connect(server_name(name)?, stream).await {
             Ok(secured) => Ok(Box::new(secured)),
             Err(why) => Err(Error::new(match trouble_of(&why) {
