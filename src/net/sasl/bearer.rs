@@ -142,11 +142,13 @@ impl UnsecuredJwt {
     }
 
     fn make(&self, now: SystemTime) -> String {
+        // Whole milliseconds, none begun: a broker that counts in those takes more for a time to come.
+        let seconds = |time: Duration| time.as_millis() as f64 / 1000.0;
         let issued = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut claims = json!({
             "sub": self.subject,
-            "iat": issued.as_secs_f64(),
-            "exp": (issued + self.lifetime).as_secs_f64(),
+            "iat": seconds(issued),
+            "exp": seconds(issued + self.lifetime),
         });
         if !self.scope.is_empty() {
             claims["scope"] = json!(self.scope);
@@ -190,5 +192,17 @@ mod tests {
         assert_eq!(read(parts[0]), json!({"alg": "none"}));
         let claims = json!({"sub": "admin", "iat": 1000.0, "exp": 1060.0, "scope": ["read"]});
         assert_eq!((read(parts[1]), parts[2]), (claims, ""));
+    }
+
+    #[test]
+    fn a_token_is_never_issued_in_the_future_of_a_broker_that_counts_milliseconds() {
+        for nanos in [0, 1, 499_999, 500_000, 999_999, 1_999_999, 999_999_999] {
+            let now = Duration::new(1_796_117_400, nanos);
+            let token = UnsecuredJwt::new("admin").make(UNIX_EPOCH + now);
+            let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+            let claims: serde_json::Value = serde_json::from_slice(&claims).unwrap();
+            let issued = (claims["iat"].as_f64().unwrap() * 1000.0).round() as u128;
+            assert_eq!(issued, now.as_millis(), "{nanos}");
+        }
     }
 }

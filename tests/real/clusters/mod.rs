@@ -44,8 +44,18 @@ pub(crate) fn start(release: &'static Release, options: Options) -> Option<Kafka
 
 /// Returns when each partition has all its replicas in sync again.
 pub(crate) fn wait_in_sync(admin: &mut Driver, topic: &str, partitions: i32, replicas: usize) -> Result<()> {
+    wait_in_sync_for(Duration::from_secs(90), admin, topic, partitions, replicas)
+}
+
+fn wait_in_sync_for(
+    time: Duration,
+    admin: &mut Driver,
+    topic: &str,
+    partitions: i32,
+    replicas: usize,
+) -> Result<()> {
     let mut last = Vec::new();
-    wait_for(&format!("{replicas} replicas in sync of {topic}"), Duration::from_secs(90), || {
+    wait_for(&format!("{replicas} replicas in sync of {topic}"), time, || {
         last.clear();
         for partition in 0..partitions {
             // Right after a change of controllers it may not be able to say.
