@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_async::{WatchedEvent, ZkState};
 
 use super::Servers;
+use super::brake::Brake;
 use super::client::{Job, No, Shared, Zk, no};
 use super::handshake::session_timeout;
 use crate::net::{Backoff, share_by_chance};
@@ -20,12 +21,6 @@ const RETRY: Duration = Duration::from_millis(250);
 
 /// Between the end of a session being written and that of its connection.
 const CLOSING: Duration = Duration::from_millis(20);
-
-/// How long the client may run at a stretch while it has no connection.
-const SLICE: Duration = Duration::from_millis(2);
-
-/// And how long it has to stand still afterwards, twice as long each time.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(160));
 
 #[derive(Clone)]
 pub(super) struct Settings {
@@ -62,6 +57,7 @@ pub(super) struct Keeper {
     shared: Arc<Shared>,
     events: mpsc::UnboundedSender<Event>,
     inbox: mpsc::UnboundedReceiver<Event>,
+    brake: Arc<Brake>,
     /// To be made when there is a connection.
     waiting: VecDeque<Job>,
     hosts: Vec<(String, u16)>,
@@ -79,7 +75,6 @@ struct Life {
     /// Since when it may be heard.
     since: Clock,
     probed: Instant,
-    pause: Duration,
 }
 
 impl Keeper {
@@ -93,12 +88,15 @@ impl Keeper {
             settings.servers.hosts().iter().map(|host| (share_by_chance(), host.clone())).collect();
         hosts.sort_by(|a, b| a.0.total_cmp(&b.0));
         let hosts = hosts.into_iter().map(|(_, host)| host).collect();
-        Keeper { settings, shared, events, inbox, waiting: VecDeque::new(), hosts, life: 0, failures: 0 }
+        let (brake, waiting) = (Arc::default(), VecDeque::new());
+        Keeper { settings, shared, events, inbox, brake, waiting, hosts, life: 0, failures: 0 }
     }
 
     pub(super) fn run(mut self) {
         loop {
-            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            let brake = Arc::clone(&self.brake);
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = match runtime.enable_all().on_thread_park(move || brake.waits()).build() {
                 Ok(runtime) => runtime,
                 Err(why) => {
                     tracing::error!(%why, "no runtime for ZooKeeper: the session is given up");
@@ -131,7 +129,6 @@ impl Keeper {
             was_up: false,
             since: Clock::now(),
             probed: Instant::now(),
-            pause: PAUSES.0,
         };
         let dial = dial(
             Arc::clone(&self.shared),
@@ -148,6 +145,7 @@ impl Keeper {
                 break end;
             }
         };
+        self.brake.release();
         life.is_lost.store(true, Ordering::SeqCst);
         if life.zk.is_none() && matches!(end, End::Closed(_)) {
             self.dialled(&mut life).await;
@@ -206,7 +204,9 @@ impl Keeper {
     async fn step(&mut self, life: &mut Life) -> Option<End> {
         let due = match life {
             Life { zk: None, .. } => Instant::now() + self.shared.times().session,
-            Life { is_up: false, .. } => Instant::now() + SLICE,
+            Life { is_up: false, .. } => {
+                Instant::now() + self.patience(life).saturating_sub(self.silence(life))
+            }
             Life { probed, .. } => *probed + self.shared.times().probe(),
         };
         match timeout_at(due, self.inbox.recv()).await {
@@ -219,7 +219,10 @@ impl Keeper {
                 _ => self.waiting.push_back(job),
             },
             Ok(Some(Event::Dialled(number, dialled))) if number == life.number => match dialled {
-                Ok(zk) => (life.zk, life.since) = (Some(zk), Clock::now()),
+                Ok(zk) => {
+                    (life.zk, life.since) = (Some(zk), Clock::now());
+                    self.brake.apply();
+                }
                 Err(failures) => {
                     self.shared.failed(failures);
                     return Some(End::Lost);
@@ -230,6 +233,7 @@ impl Keeper {
                 Link::Down if life.is_up => {
                     life.is_up = false;
                     self.shared.turn(false);
+                    self.brake.apply();
                 }
                 Link::Down => {}
                 Link::Expired => return Some(End::Lost),
@@ -241,7 +245,8 @@ impl Keeper {
 
     fn up(&mut self, life: &mut Life) {
         let Some(zk) = &life.zk else { return };
-        (life.is_up, life.was_up, life.since, life.pause) = (true, true, Clock::now(), PAUSES.0);
+        self.brake.release();
+        (life.is_up, life.was_up, life.since) = (true, true, Clock::now());
         self.failures = 0;
         self.shared.failed(Vec::new());
         if let Some((scheme, secret)) = self.settings.auth.clone() {
@@ -269,11 +274,20 @@ impl Keeper {
         });
     }
 
-    fn due(&self, life: &mut Life) -> Option<End> {
-        let silent = self.shared.heard().max(life.since).elapsed();
+    /// Since when nothing was heard.
+    fn silence(&self, life: &Life) -> Duration {
+        self.shared.heard().max(life.since).elapsed()
+    }
+
+    /// How long that may last.
+    fn patience(&self, life: &Life) -> Duration {
         let times = self.shared.times();
-        let patience = if life.was_up { times.given_up() } else { times.call() };
-        if silent >= patience {
+        if life.was_up { times.given_up() } else { times.call() }
+    }
+
+    fn due(&self, life: &mut Life) -> Option<End> {
+        let patience = self.patience(life);
+        if self.silence(life) >= patience {
             if !life.was_up {
                 let tried = self.hosts.iter().map(|(host, port)| {
                     let why = format!("gives no session within {patience:?}");
@@ -285,11 +299,6 @@ impl Keeper {
         }
         if life.is_up {
             self.probe(life);
-        } else {
-            // A server that takes connections and closes them, as one without a quorum does, is tried again by the
-            // client at once, and so on: its thread is all that can be slowed down.
-            std::thread::sleep(life.pause);
-            life.pause = (life.pause * 2).min(PAUSES.1);
         }
         None
     }

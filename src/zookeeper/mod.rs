@@ -4,6 +4,8 @@
 //! [`Session`] is a real one.
 
 #[cfg(feature = "zookeeper")]
+mod brake;
+#[cfg(feature = "zookeeper")]
 mod client;
 #[cfg(feature = "zookeeper")]
 mod handshake;

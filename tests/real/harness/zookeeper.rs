@@ -113,7 +113,8 @@ impl ZooKeeper {
     /// The sessions that it knows; of an ensemble only the leader knows all.
     pub fn sessions(&self) -> Result<BTreeSet<String>> {
         let text = self.ask("dump")?;
-        // A connection without a session, as the one that asks, has the id 0.
+        // Connections that were closed are listed for up to 10 s more, by the sessions that they had.
+        let text = text.split("Connections dump").next().unwrap_or_default();
         let is_id = |word: &&str| word.starts_with("0x") && *word != "0x0";
         Ok(text.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_id).map(str::to_owned).collect())
     }
