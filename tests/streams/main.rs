@@ -101,8 +101,10 @@ async fn read(stream: &mut PartitionStream, count: usize) -> Vec<i64> {
 
 /// The next thing that is no batch.
 async fn event(stream: &mut PartitionStream) -> Recovered {
+    let limit = Instant::now() + Duration::from_secs(600);
     loop {
-        match stream.next().await.unwrap() {
+        let next = tokio::time::timeout_at(limit, stream.next()).await;
+        match next.expect("an event").unwrap() {
             Some(Item::Batch(_)) => {}
             Some(Item::Recovered(event)) => return event,
             other => panic!("{other:?}"),

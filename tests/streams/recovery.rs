@@ -74,6 +74,31 @@ async fn o2_a_stale_leaders_refusal_resets_nothing() {
     assert_eq!(read(&mut stream, 50).await, (50..100).collect::<Vec<_>>());
 }
 
+/// A broker that has just started, and is asked for metadata, knows of no topics.
+#[tokio::test(start_paused = true)]
+async fn kip_320_a_truncation_is_found_also_when_the_topic_was_missing_before_its_new_leader() {
+    for (release, missing) in [(Release::V2_4, 1), (Release::V2_8, 1), (Release::V2_8, 3), (Release::V4_4, 2)]
+    {
+        let brokers = brokers(release);
+        append(&brokers, "t", 0, 100, 10);
+        let cluster = cluster(&brokers).await;
+        let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+        assert_eq!(read(&mut stream, 100).await, to(100), "{release}");
+        let unknown = Fault::error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        brokers.inject(unknown.on(ApiKey::METADATA).at_topic("t").times(missing));
+        // No hint of the new leader (KIP-951): metadata are asked for.
+        brokers.inject(Fault::error(ErrorCode::REPLICA_NOT_AVAILABLE).on(ApiKey::FETCH).times(missing));
+        brokers.with(|core| {
+            core.truncate("t", 0, 70).unwrap();
+            core.set_leader("t", 0, Some(2)).unwrap();
+        });
+        append(&brokers, "t", 0, 60, 10);
+        let event = event(&mut stream).await;
+        assert_eq!(event, Recovered::Truncated { position: 100, diverged_at: 70 }, "{release}");
+        assert_eq!(read(&mut stream, 60).await, (70..130).collect::<Vec<_>>(), "{release}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn kip_320_an_unclean_election_goes_on_where_the_logs_part() {
     let brokers = brokers(Release::V2_8);

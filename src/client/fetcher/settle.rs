@@ -103,7 +103,8 @@ impl Engine {
             partition.missing = Some((since, true));
             partition.report(Recovered::Vanished { position: partition.position.offset });
         }
-        partition.leader = None;
+        // Whoever leads next may have a shorter log, as after any change of leaders.
+        partition.unproven |= partition.leader.take().is_some();
         if !matches!(partition.phase, Phase::Reader | Phase::Asking | Phase::Flying(..)) {
             partition.phase = Phase::NoLeader;
         }
