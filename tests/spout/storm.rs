@@ -214,6 +214,31 @@ async fn storm_1679_after_an_unclean_election_it_goes_on_where_the_logs_part() {
     assert_eq!(kept_of(&kept, 0).offset, 16, "acks of the old log's records count for nothing");
 }
 
+/// It stands at the end of the log and has read nothing in this life, so only the store knows the epoch.
+#[tokio::test(start_paused = true)]
+async fn storm_1679_so_it_does_right_after_a_restart_and_when_the_log_has_grown_past_the_position() {
+    let brokers = brokers();
+    append(&brokers, 0, 20, 1);
+    let kept = MemoryCheckpoints::new();
+    let mut spout = builder(&brokers, &kept).await.build().await.unwrap();
+    take(&mut spout, 20).await.into_iter().for_each(Delivery::ack);
+    spout.close().await.unwrap();
+    assert_eq!(kept_of(&kept, 0).offset, 20);
+    let mut spout = builder(&brokers, &kept).await.build().await.unwrap();
+    assert!(is_quiet(&mut spout, Duration::from_secs(5)).await);
+    brokers.with(|core| {
+        core.truncate("t", 0, 12).unwrap();
+        let (leader, _) = core.leader("t", 0).unwrap();
+        core.set_leader("t", 0, Some(leader.unwrap() % 3 + 1)).unwrap();
+    });
+    append(&brokers, 0, 18, 1);
+    let again = take(&mut spout, 18).await;
+    assert_eq!(offsets(&again), (12..30).collect::<Vec<_>>());
+    again.into_iter().for_each(Delivery::ack);
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(kept_of(&kept, 0).offset, 30);
+}
+
 #[tokio::test(start_paused = true)]
 async fn storm_2296_storm_2361_a_leader_move_keeps_what_is_out_what_waits_and_the_position() {
     let brokers = brokers();

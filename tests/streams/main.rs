@@ -104,7 +104,7 @@ async fn event(stream: &mut PartitionStream) -> Recovered {
     let limit = Instant::now() + Duration::from_secs(600);
     loop {
         let next = tokio::time::timeout_at(limit, stream.next()).await;
-        match next.expect("an event").unwrap() {
+        match next.unwrap().unwrap() {
             Some(Item::Batch(_)) => {}
             Some(Item::Recovered(event)) => return event,
             other => panic!("{other:?}"),

@@ -117,6 +117,63 @@ async fn kip_320_an_unclean_election_goes_on_where_the_logs_part() {
     assert_eq!(read(&mut stream, 60).await, (70..130).collect::<Vec<_>>());
 }
 
+/// Positions that were kept elsewhere, with the epoch of what was read last.
+#[tokio::test(start_paused = true)]
+async fn kip_320_a_start_in_an_epoch_finds_what_was_truncated_meanwhile() {
+    // Release, until when to read, leader epoch, event.
+    let parted = Some(Recovered::Truncated { position: 100, diverged_at: 70 });
+    for (release, end, leader_epoch, expected) in [
+        (Release::V2_0, EndOffset::Never, 0, parted.clone()),
+        (Release::V2_4, EndOffset::Latest, 0, parted.clone()),
+        (Release::V4_4, EndOffset::Never, 0, parted.clone()),
+        (Release::V4_4, EndOffset::At(130), 0, parted),
+        // What no log holds, and what brokers cannot tell, proves nothing.
+        (Release::V4_4, EndOffset::Never, 40, None),
+        (Release::V4_4, EndOffset::Latest, -1, None),
+        (Release::V0_10_2, EndOffset::Latest, 0, None),
+        (Release::V0_11_0, EndOffset::Never, 0, None),
+    ] {
+        let brokers = brokers(release);
+        append(&brokers, "t", 0, 100, 10);
+        brokers.with(|core| {
+            core.truncate("t", 0, 70).unwrap();
+            core.set_leader("t", 0, Some(2)).unwrap();
+        });
+        append(&brokers, "t", 0, 60, 10);
+        let cluster = cluster(&brokers).await;
+        let start = StartOffset::InEpoch { offset: 100, leader_epoch };
+        let mut stream = cluster.partition("t", 0).stream(start).until(end).await.unwrap();
+        let from = match expected {
+            Some(expected) => {
+                assert_eq!(event(&mut stream).await, expected, "{release}");
+                70
+            }
+            None => 100,
+        };
+        let rest = (130 - from) as usize;
+        assert_eq!(
+            read(&mut stream, rest).await,
+            (from..130).collect::<Vec<_>>(),
+            "{release} {leader_epoch}"
+        );
+        // Elsewhere in the same stream: the same.
+        stream.seek(StartOffset::InEpoch { offset: 90, leader_epoch }).unwrap();
+        assert_eq!(stream.position(), Some(90));
+        let from = if from == 70 {
+            event(&mut stream).await;
+            70
+        } else {
+            90
+        };
+        let rest = (130 - from) as usize;
+        assert_eq!(read(&mut stream, rest).await, (from..130).collect::<Vec<_>>(), "{release}");
+    }
+    let brokers = brokers(Release::V4_4);
+    let start = StartOffset::InEpoch { offset: -1, leader_epoch: 0 };
+    let why = cluster(&brokers).await.partition("t", 0).stream(start).await.unwrap_err();
+    assert!(why.to_string().contains("no offset"), "{why}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn case_56_a_topic_made_anew_is_reported() {
     let brokers = brokers(Release::V4_4);

@@ -329,7 +329,7 @@ impl Ask {
             Question::Start { at, end } => match at {
                 StartOffset::Tail(_) => true,
                 StartOffset::Latest => time == LATEST,
-                StartOffset::At(_) => end && time == LATEST,
+                StartOffset::At(_) | StartOffset::InEpoch { .. } => end && time == LATEST,
                 // By time: where no record is that late, the end; where all are later, the start.
                 StartOffset::Earliest => time == EARLIEST || end,
                 StartOffset::Timestamp(_) => true,
@@ -349,6 +349,7 @@ impl Ask {
         };
         let at = match at {
             StartOffset::At(offset) => Position { offset, epoch: None },
+            StartOffset::InEpoch { offset, .. } => at.position().unwrap_or(Position { offset, epoch: None }),
             StartOffset::Earliest => of(start)?,
             StartOffset::Latest => of(end)?,
             StartOffset::Tail(count) => {

@@ -327,8 +327,10 @@ impl Slot {
             state.target = Some(target);
             state.halted = false;
             match target {
-                Target::Again(offset) | Target::Seek(StartOffset::At(offset)) => self.set_position(offset),
-                Target::Seek(_) => self.set_position(-1),
+                Target::Again(offset) => self.set_position(offset),
+                Target::Seek(start) => {
+                    self.set_position(start.position().map_or(-1, |position| position.offset));
+                }
                 Target::End => {}
             }
             let ends = target == Target::End;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::asks::Question;
 use super::budget::Key;
 use super::inbox::{Delivery, Slot};
-use crate::client::recovery::{Position, Recovery};
+use crate::client::recovery::{Position, Recovery, Step};
 use crate::client::stream::{EndOffset, Item, Recovered, StartOffset, StreamOptions};
 use crate::error::Error;
 use crate::wire::Uuid;
@@ -236,6 +237,29 @@ impl Partition {
         self.recovery.accepted();
         self.failures = 0;
         self.stalled = None;
+    }
+
+    /// Starts there: a position from before may not be in this log any more.
+    pub(super) fn begin(&mut self, position: Position) {
+        self.start = None;
+        self.position = position;
+        self.unproven = true;
+        self.slot.set_position(position.offset);
+    }
+
+    /// What has to be asked before it is read on.
+    pub(super) fn in_doubt(&mut self) -> Option<Question> {
+        match self.doubt {
+            Some(Doubt::Epoch(epoch)) => Some(Question::EpochEnd(epoch)),
+            Some(Doubt::Bounds) => Some(Question::Bounds),
+            None if std::mem::take(&mut self.unproven) => {
+                match self.recovery.leader_changed(&self.position, true) {
+                    Some(Step::EpochEnd(epoch)) => Some(Question::EpochEnd(epoch)),
+                    _ => None,
+                }
+            }
+            None => None,
+        }
     }
 
     /// Goes on at another offset.

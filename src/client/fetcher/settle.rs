@@ -11,7 +11,7 @@ use super::inbox::Delivery;
 use super::partition::{Doubt, End, Leader, Partition, Phase};
 use crate::client::cluster::TopicState;
 use crate::client::recovery::Step;
-use crate::client::stream::{Recovered, StartOffset};
+use crate::client::stream::Recovered;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::records::Isolation;
 
@@ -145,28 +145,15 @@ impl Engine {
         let question = if partition.recreated.is_some() {
             Some(Question::Bounds)
         } else if let Some(at) = partition.start {
-            match (at, partition.end) {
-                (StartOffset::At(offset), End::Never | End::At(_)) => {
-                    partition.start = None;
-                    partition.position.offset = offset;
-                    partition.slot.set_position(offset);
-                    None
+            match (at.position(), partition.end) {
+                (Some(position), End::Never | End::At(_)) => {
+                    partition.begin(position);
+                    partition.in_doubt()
                 }
-                (at, end) => Some(Question::Start { at, end: end == End::Unknown }),
+                (_, end) => Some(Question::Start { at, end: end == End::Unknown }),
             }
         } else {
-            match partition.doubt {
-                Some(Doubt::Epoch(epoch)) => Some(Question::EpochEnd(epoch)),
-                Some(Doubt::Bounds) => Some(Question::Bounds),
-                None if std::mem::take(&mut partition.unproven) => {
-                    let step = partition.recovery.leader_changed(&partition.position, true);
-                    match step {
-                        Some(Step::EpochEnd(epoch)) => Some(Question::EpochEnd(epoch)),
-                        _ => None,
-                    }
-                }
-                None => None,
-            }
+            partition.in_doubt()
         };
         if let Some(question) = question {
             partition.phase = Phase::Asking;
@@ -283,9 +270,10 @@ impl Engine {
         let policy = partition.options.reset.clone();
         let step = match told {
             Told::Start { at, end } => {
-                partition.start = None;
-                partition.position = at;
-                partition.slot.set_position(at.offset);
+                // The log tells itself where it starts and ends, and the epochs there.
+                let is_given = partition.start.is_some_and(|start| start.position().is_some());
+                partition.begin(at);
+                partition.unproven &= is_given;
                 if let Some(end) = end {
                     partition.end = End::At(end);
                 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::client::recovery::ResetPolicy;
+use crate::client::recovery::{Position, ResetPolicy};
 use crate::error::{Error, Result};
 use crate::records::{CrcCheck, Isolation};
 
@@ -14,11 +14,32 @@ pub enum StartOffset {
     Latest,
     /// At that offset.
     At(i64),
+    /// At that offset, which was reached by reading what a leader of that epoch wrote. If the log was truncated below it
+    /// since, that is found, and reading goes on where the logs part (KIP-320; brokers from 2.3 on can tell).
+    InEpoch {
+        /// As for [`At`](Self::At).
+        offset: i64,
+        /// [`partition_leader_epoch`](crate::records::BatchHeader::partition_leader_epoch) of the last batch before it.
+        leader_epoch: i32,
+    },
     /// So many offsets before the end, or at the start of a shorter log.
     Tail(u64),
     /// At the first record of that time (ms since 1970) or later, else at the end. Before 0.10.1 a
     /// hint from the times of files.
     Timestamp(i64),
+}
+
+impl StartOffset {
+    /// Where that is, if it need not be asked for.
+    pub(crate) fn position(self) -> Option<Position> {
+        match self {
+            StartOffset::At(offset) => Some(Position { offset, epoch: None }),
+            StartOffset::InEpoch { offset, leader_epoch } => {
+                Some(Position { offset, epoch: Some(leader_epoch).filter(|epoch| *epoch >= 0) })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Where a stream ends.

@@ -222,9 +222,9 @@ fn resume(fetcher: &Fetcher, slot: &Arc<Slot>) {
 
 pub(super) fn check_start(start: StartOffset) -> Result<()> {
     match start {
-        StartOffset::At(offset) if offset < 0 => Err(Error::config(format!(
-            "{offset} is no offset: they count from 0; say Earliest or Latest instead"
-        ))),
+        StartOffset::At(offset) | StartOffset::InEpoch { offset, .. } if offset < 0 => Err(Error::config(
+            format!("{offset} is no offset: they count from 0; say Earliest or Latest instead"),
+        )),
         StartOffset::Timestamp(time) if time < 0 => {
             Err(Error::config(format!("{time} is no time: it counts ms since 1970")))
         }

@@ -231,7 +231,7 @@ impl Driver {
         if part.slot.is_some() || part.manager.stopped().is_some() || part.leaving.is_some() {
             return;
         }
-        let start = StartOffset::At(part.manager.intake());
+        let start = part.manager.reads_from(part.manager.intake());
         let slot = self.feed.add(&partition.topic, partition.partition, start);
         part.reading = true;
         part.slot = Some(slot);
@@ -433,8 +433,8 @@ fn is_set_aside(env: &Env, found: &Checkpoint) -> bool {
 
 async fn start_fresh(env: &Env, fresh: &[usize], partitions: &[TopicPartition]) -> Vec<Result<i64>> {
     let start = env.settings.start;
-    if let StartOffset::At(offset) = start {
-        return fresh.iter().map(|_| Ok(offset)).collect();
+    if let Some(at) = start.position() {
+        return fresh.iter().map(|_| Ok(at.offset)).collect();
     }
     let specs = match start {
         StartOffset::Latest => vec![OffsetSpec::Latest],

@@ -49,7 +49,7 @@ use super::spout::Handout;
 use crate::checkpoint::{Checkpoints, Owner};
 use crate::client::fetcher::inbox::{Slot, Target};
 use crate::client::stream::Reader;
-use crate::client::{Cluster, Item, OutOfRange, Recovered, StartOffset, TopicPartition};
+use crate::client::{Cluster, Item, OutOfRange, Recovered, TopicPartition};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often what is measured is looked at.
@@ -435,7 +435,7 @@ impl Driver {
                 Effect::Grant(grant) => hand_over(&self.shared, &self.handouts, grant),
                 Effect::Seek(offset) => {
                     if let Some(slot) = &part.slot {
-                        slot.redirect(Target::Seek(StartOffset::At(offset)));
+                        slot.redirect(Target::Seek(part.manager.reads_from(offset)));
                         self.feed.fetcher.look(slot.key);
                     }
                 }

@@ -23,7 +23,7 @@ use super::retry::Retry;
 use super::settings::{OnExhausted, OnPoison, Order, SpoutSettings};
 use super::window::{Offsets, Standing, Window};
 use crate::checkpoint::{Extras, Unfinished};
-use crate::client::{OutOfRange, Recovered};
+use crate::client::{OutOfRange, Recovered, StartOffset};
 use crate::error::{Error, Result};
 use crate::records::Batch;
 use trial::{Step, Trial, Verdict};
@@ -379,6 +379,14 @@ impl PartitionManager {
     /// What is to be done.
     pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
+    }
+
+    /// What to read from there, so that a truncation since is found.
+    pub(super) fn reads_from(&self, offset: i64) -> StartOffset {
+        match self.leader_epoch {
+            Some(leader_epoch) => StartOffset::InEpoch { offset, leader_epoch },
+            None => StartOffset::At(offset),
+        }
     }
 
     /// Where intake stands.
