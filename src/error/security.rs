@@ -54,6 +54,12 @@ pub enum TlsTrouble {
         /// The broker's alert, by its name in the RFCs: `certificate_required`.
         alert: String,
     },
+    /// The broker has asked for a certificate of this client, and closed the connection without a word, twice: old
+    /// brokers refuse in this way (seen on 0.9 and 0.10).
+    ClosedOnCertificate {
+        /// Whether there was one to show.
+        shown: bool,
+    },
     /// The handshake failed for another reason.
     Handshake(String),
 }
@@ -93,7 +99,7 @@ impl TlsTrouble {
             TlsTrouble::NotTls(_) | TlsTrouble::WrongName { .. } | TlsTrouble::UnknownIssuer { .. } => {
                 Fault::Caller
             }
-            TlsTrouble::Refused { .. } => Fault::Caller,
+            TlsTrouble::Refused { .. } | TlsTrouble::ClosedOnCertificate { .. } => Fault::Caller,
             _ => Fault::Broker,
         }
     }
@@ -166,6 +172,12 @@ impl fmt::Display for TlsTrouble {
                 write!(f, "the broker's certificate ({subject}, issued by {issuer}) cannot be used: {why}")
             }
             TlsTrouble::Refused { alert } => write!(f, "the broker refuses the TLS connection ({alert}): {}", advice(alert)),
+            TlsTrouble::ClosedOnCertificate { shown: false } => f.write_str(
+                "the broker asks for a client certificate and closes the connection without one; name one and its key (ssl.certificate.location, ssl.key.location)",
+            ),
+            TlsTrouble::ClosedOnCertificate { shown: true } => f.write_str(
+                "the broker closes the connection when it has seen the client certificate; show one that its CA has issued and that is valid (ssl.certificate.location), or see the broker's log",
+            ),
             TlsTrouble::Handshake(why) => write!(f, "the TLS handshake failed: {why}"),
         }
     }

@@ -150,6 +150,16 @@ impl Dialer {
 
     /// Opens a connection, without a word about versions.
     pub(super) async fn open(&self, broker: &BrokerAddress) -> Result<Connection> {
+        match self.open_once(broker).await {
+            // A broker that is killed in a handshake does so too, but not twice.
+            Err(why) if matches!(why.kind(), ErrorKind::Tls(TlsTrouble::ClosedOnCertificate { .. })) => {
+                self.open_once(broker).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn open_once(&self, broker: &BrokerAddress) -> Result<Connection> {
         let mut is_connected = false;
         let open = async {
             let stream = self.connector.connect(broker).await.map_err(|why| connect_error(broker, why))?;

@@ -26,6 +26,8 @@ pub(crate) enum Then {
     Say(&'static [u8]),
     /// The server's bytes are cut after so many, and the stream is closed.
     CutAfter(usize),
+    /// The first so many connections are cut after so many bytes, the others served.
+    CutFirst(usize, usize),
     /// This byte of the server's is changed.
     Flip(usize),
     /// The first so many connections are closed at once, the others served.
@@ -197,7 +199,10 @@ impl Connector for Front {
     fn connect<'a>(&'a self, broker: &'a BrokerAddress) -> BoxFuture<'a, io::Result<Box<dyn ByteStream>>> {
         self.connections.fetch_add(1, Ordering::SeqCst);
         let (ours, theirs) = duplex(64 << 10);
-        let then = *self.then.lock().unwrap();
+        let then = match *self.then.lock().unwrap() {
+            Then::CutFirst(count, limit) if self.connections() <= count => Then::CutAfter(limit),
+            then => then,
+        };
         let task = tokio::spawn(self.clone().serve(ours, broker.to_string(), then));
         self.open.lock().unwrap().push(task.abort_handle());
         Box::pin(std::future::ready(Ok(Box::new(theirs) as Box<dyn ByteStream>)))

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, SupportedProtocolVersion, version};
 
 use super::verifier::Verifier;
-use super::{Settings, TlsVersion, Verification, subject};
+use super::{Settings, TlsVersion, Verification, asked, subject};
 use crate::error::{Error, Result};
 use crate::net::Secret;
 
@@ -64,7 +64,7 @@ impl Loaded {
             .map_err(|why| Error::config(format!("TLS cannot be set up: {why}")))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
-        let (config, principal) = match &settings.client {
+        let (mut config, principal) = match &settings.client {
             None => (builder.with_no_client_auth(), None),
             Some((chain, key)) => {
                 let certificates = chain.certificates("client certificate")?;
@@ -83,6 +83,7 @@ impl Loaded {
                 (config, principal)
             }
         };
+        asked::watch(&mut config);
         Ok(Loaded { config: Arc::new(config), principal, stamps })
     }
 

@@ -1,5 +1,6 @@
 //! TLS to brokers, over the streams of any [`Connector`](super::Connector).
 
+mod asked;
 mod material;
 mod subject;
 mod trouble;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use self::asked::Asked;
 use self::material::{Loaded, Source};
 pub(super) use self::trouble::trouble_of;
 use super::{BrokerAddress, ByteStream, Secret};
@@ -152,15 +154,18 @@ impl Tls {
         let config = tokio::task::spawn_blocking(move || tls.config()).await;
         let config = config.map_err(|_| Error::new(ErrorKind::ClientClosed))??;
         let name = self.settings.server_name.as_deref().unwrap_or(&broker.host);
-        match TlsConnector::from(config).connect(server_name(name)?, stream).await {
-            Ok(secured) => Ok(Box::new(secured)),
-            Err(why) => Err(Error::new(match trouble_of(&why) {
-                Some(trouble) => ErrorKind::Tls(trouble),
-                // A peer that closes may speak something else, or be a broker that is being stopped.
-                None if is_close(&why) => ErrorKind::Tls(TlsTrouble::NotTls(None)),
-                None => ErrorKind::Io(why.into()),
-            })),
-        }
+        let handshake = TlsConnector::from(config).connect(server_name(name)?, stream);
+        let (why, asked) = match asked::watched(handshake).await {
+            (Ok(secured), _) => return Ok(Box::new(secured)),
+            (Err(why), asked) => (why, asked),
+        };
+        Err(Error::new(match (trouble_of(&why), asked) {
+            (Some(trouble), _) => ErrorKind::Tls(trouble),
+            (None, _) if !is_close(&why) => ErrorKind::Io(why.into()),
+            (None, Some(Asked { shown })) => ErrorKind::Tls(TlsTrouble::ClosedOnCertificate { shown }),
+            // A peer that closes may speak something else, or be a broker that is being stopped.
+            (None, None) => ErrorKind::Tls(TlsTrouble::NotTls(None)),
+        }))
     }
 
     fn config(&self) -> Result<Arc<tokio_rustls::rustls::ClientConfig>> {

@@ -127,8 +127,8 @@ fn no_certificate(kafka: &SecureKafka, address: SocketAddr) -> Vec<Mistake> {
     let certificates = &kafka.certificates;
     // Up to 2.8 brokers send the remains of the handshake in place of an alert, and close, which may be seen first.
     let is: fn(&ErrorKind) -> bool = |kind| {
-        use TlsTrouble::{Handshake, NotTls, Refused};
-        matches!(kind, ErrorKind::Tls(Refused { .. } | Handshake(_) | NotTls(None)))
+        use TlsTrouble::{ClosedOnCertificate, Handshake, Refused};
+        matches!(kind, ErrorKind::Tls(Refused { .. } | Handshake(_) | ClosedOnCertificate { .. }))
     };
     let stranger = mutual_tls(certificates, "stranger");
     let mistake = |name, tls, words: &[&str]| Mistake {
