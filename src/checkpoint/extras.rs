@@ -72,10 +72,13 @@ pub(super) fn encode(offset: i64, signature: &Signature, extras: &Extras, limit:
         (object.name, object.cluster_id) = (None, None);
     }
     let mut room = room(&object)?;
-    let unfinished = pack_unfinished(offset, &extras.unfinished);
-    if !unfinished.is_empty() && unfinished.len() + AROUND_A_LIST <= room {
-        room -= unfinished.len() + AROUND_A_LIST;
-        object.unfinished = Some(&unfinished);
+    // All, or at least those that somebody may have died of.
+    let all = pack_unfinished(offset, extras.unfinished.iter());
+    let deadly = pack_unfinished(offset, extras.unfinished.iter().filter(|one| one.deaths > 0));
+    let fits = |list: &&String| !list.is_empty() && list.len() + AROUND_A_LIST <= room;
+    if let Some(list) = [&all, &deadly].into_iter().find(fits) {
+        room -= list.len() + AROUND_A_LIST;
+        object.unfinished = Some(list);
     }
     let (done, done_until) = pack_runs(offset, &extras.done, room.saturating_sub(AROUND_A_LIST));
     object.done = (!done.is_empty()).then_some(&done);
@@ -260,13 +263,13 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Runs as far as they fit, and where the last of them ends. What follows a run that is out of order is
-/// left out: it would not be read back.
+/// Runs as far as they fit, those that touch as one, and where the last of them ends. What follows a run that is out of
+/// order is left out: it would not be read back.
 fn pack_runs(offset: i64, runs: &[Range<i64>], limit: usize) -> (String, i64) {
+    let touch = |a: &Range<i64>, b: &Range<i64>| a.end == b.start;
     let (mut packed, mut end) = (String::new(), offset);
-    for run in runs {
-        let (Some(gap @ 1..), Some(length @ 1..)) = (distance(end, run.start), distance(run.start, run.end))
-        else {
+    for run in runs.chunk_by(touch).filter_map(|runs| Some(runs.first()?.start..runs.last()?.end)) {
+        let (Some(gap), Some(length @ 1..)) = (distance(end, run.start), distance(run.start, run.end)) else {
             break;
         };
         let before = packed.len();
@@ -284,7 +287,11 @@ fn pack_runs(offset: i64, runs: &[Range<i64>], limit: usize) -> (String, i64) {
 fn unpack_runs(offset: i64, packed: &str) -> Option<Vec<Range<i64>>> {
     let (mut rest, mut end, mut runs) = (packed.as_bytes(), offset, Vec::new());
     while !rest.is_empty() {
-        let (gap @ 1.., length @ 1..) = (unpack(&mut rest)?, unpack(&mut rest)?) else { return None };
+        // Only the first may begin at once: where the records that are read next were done before.
+        let (gap, length @ 1..) = (unpack(&mut rest)?, unpack(&mut rest)?) else { return None };
+        if gap == 0 && !runs.is_empty() {
+            return None;
+        }
         let start = end.checked_add_unsigned(gap)?;
         end = start.checked_add_unsigned(length)?;
         runs.push(start..end);
@@ -292,7 +299,7 @@ fn unpack_runs(offset: i64, packed: &str) -> Option<Vec<Range<i64>>> {
     Some(runs)
 }
 
-fn pack_unfinished(offset: i64, unfinished: &[Unfinished]) -> String {
+fn pack_unfinished<'a>(offset: i64, unfinished: impl Iterator<Item = &'a Unfinished>) -> String {
     let (mut packed, mut next) = (String::new(), offset);
     for record in unfinished {
         let Some(ahead) = distance(next, record.offset) else { break };

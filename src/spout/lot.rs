@@ -10,6 +10,9 @@ use tokio::sync::Notify;
 use super::keys::Holder;
 use crate::records::{Batch, Record};
 
+/// Of the mailbox's clock, in ms: a number of 32 bits lasts for eight years.
+const TICK: u64 = 64;
+
 /// Names an assignment within a spout: another one each time that a partition comes.
 pub(crate) type AssignmentId = u64;
 
@@ -58,7 +61,7 @@ pub(crate) struct Lot {
     /// Attempt that a hand-out of these is; 1 is the first.
     pub(crate) attempt: u32,
     positions: Box<[u32]>,
-    /// When each was handed out, by the mailbox's clock; 0 if it was not.
+    /// The tick after each was handed out, by the mailbox's clock; 0 if it was not.
     handed: Box<[AtomicU32]>,
     acked: Box<[AtomicU64]>,
     /// Acks that were looked at one by one.
@@ -145,7 +148,7 @@ impl Lot {
         let Some(handed) = self.handed.get(number as usize) else { return false };
         // Marked before it is looked whether that is allowed: a driver that closes the place sees the mark,
         // or this sees it closed.
-        handed.store(self.place.mailbox.clock().max(1), Ordering::SeqCst);
+        handed.store(self.place.mailbox.tick(), Ordering::SeqCst);
         let is_void = number >= self.limit.load(Ordering::SeqCst)
             || number < self.floor()
             || self.place.closed.load(Ordering::SeqCst);
@@ -210,9 +213,10 @@ impl Lot {
         numbers
     }
 
-    /// When that record was handed out, in ms by the mailbox's clock.
-    pub(crate) fn handed_at(&self, number: u32) -> Option<u32> {
-        Some(self.handed.get(number as usize)?.load(Ordering::SeqCst)).filter(|at| *at > 0)
+    /// When that record was handed out, in ms by the mailbox's clock, or a tick later.
+    pub(crate) fn handed_at(&self, number: u32) -> Option<u64> {
+        let tick = self.handed.get(number as usize)?.load(Ordering::SeqCst);
+        (tick > 0).then(|| u64::from(tick) * TICK)
     }
 
     /// Records from that number on are void.
@@ -274,6 +278,7 @@ pub(crate) struct Mailbox {
     armed: AtomicBool,
     wake: Notify,
     /// Milliseconds since the spout began, as of the driver's last turn.
+    /// In ticks.
     clock: AtomicU32,
 }
 
@@ -311,12 +316,13 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    pub(crate) fn clock(&self) -> u32 {
-        self.clock.load(Ordering::Relaxed)
+    /// The time, rounded up: never 0.
+    fn tick(&self) -> u32 {
+        self.clock.load(Ordering::Relaxed).saturating_add(1)
     }
 
     pub(crate) fn set_clock(&self, ms: u64) {
-        self.clock.store(u32::try_from(ms).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.clock.store(u32::try_from(ms / TICK).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// Takes what has come.

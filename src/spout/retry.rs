@@ -53,8 +53,10 @@ impl Backoff {
     pub fn delay(&self, failures: u32, chance: f64) -> Duration {
         let power = i32::try_from(failures.max(1) - 1).unwrap_or(i32::MAX);
         // Far beyond the longest it is infinite, and held to the longest all the same.
-        let seconds =
-            (self.first.as_secs_f64() * self.multiplier.powi(power)).min(self.longest.as_secs_f64());
+        let seconds = match self.first {
+            Duration::ZERO => 0.0,
+            first => (first.as_secs_f64() * self.multiplier.powi(power)).min(self.longest.as_secs_f64()),
+        };
         let shifted = seconds * (1.0 + self.jitter * (2.0 * chance - 1.0));
         Duration::from_secs_f64(shifted.clamp(0.0, self.longest.as_secs_f64()))
     }

@@ -245,6 +245,9 @@ impl SpoutSettings {
         if self.window.records == 0 || self.window.bytes == 0 {
             return wrong("the window must hold at least 1 record and 1 byte");
         }
+        if self.refresh_interval.is_zero() {
+            return wrong("refresh_interval must be above 0: metadata would be asked for without end");
+        }
         if self.commit_interval.is_zero() {
             return wrong("commit_interval must be above 0");
         }

@@ -261,6 +261,12 @@ fn lag_tells_what_is_known_and_leaves_open_what_is_not() {
             assert_eq!(bench.run(&["lag", "--max-lag", limit]).code, code, "{limit}");
         }
         assert_eq!(bench.run(&["lag", "-t", "clicks", "--max-lag", "1000"]).code, 1, "unknown is not 0");
+        let typo = ["--store", "kafka", "--id", "clcks"];
+        for (limit, code) in [(&["--max-lag", "1000"][..], 1), (&[], 3)] {
+            let run = downspout(&[&["lag", "-b", bench.broker.addr()], &typo[..], limit].concat(), b"");
+            assert_eq!(run.code, code, "nothing is not 0");
+            assert!(run.err.contains("no checkpoint") && run.out.is_empty(), "{}{}", run.out, run.err);
+        }
         assert_eq!(bench.run(&["lag", "--watch", "1", "--max-lag", "5"]).code, 1);
 
         bench.broker.with(|core| core.delete_before("clicks", 0, 6)).unwrap();

@@ -590,6 +590,10 @@ async fn pc8_33_a_close_ends_within_its_deadline_whatever_does_not_answer() {
         let closed = timeout(Duration::from_secs(1_000), spout.close_within(Duration::from_secs(10))).await;
         let report = closed.unwrap_or_else(|_| panic!("{what} holds up the close"));
         assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", began.elapsed());
+        if what == "the store" {
+            let failed = report.as_ref().unwrap().failed.iter().map(|(partition, _)| partition.partition);
+            assert!(failed.eq(0..3), "{report:?}");
+        }
         if what == "a delivery" {
             let report = report.unwrap();
             assert_eq!(report.unfinished, [(TopicPartition::new("t", 0), 5)]);
@@ -597,6 +601,33 @@ async fn pc8_33_a_close_ends_within_its_deadline_whatever_does_not_answer() {
         }
         drop(held);
     }
+}
+
+/// An earlier commit is under way when it closes, and answered while it waits: the last position follows.
+#[tokio::test(start_paused = true)]
+async fn pc8_33_a_close_commits_what_came_while_an_earlier_commit_was_under_way() {
+    let brokers = brokers();
+    append(&brokers, 0, 10, 10);
+    append(&brokers, 1, 10, 10);
+    let kept = MemoryCheckpoints::new();
+    let mut spout = builder(&brokers, &kept).await.build().await.unwrap();
+    let held = take(&mut spout, 20).await;
+    sleep(Duration::from_millis(100)).await;
+    kept.set_delay(Duration::from_millis(3_500));
+    let (early, late): (Vec<_>, Vec<_>) = held.into_iter().partition(|one| one.offset() < 5);
+    early.into_iter().for_each(Delivery::ack);
+    let handle = spout.handle();
+    let asked = tokio::spawn(async move { handle.commit_now().await });
+    sleep(Duration::from_millis(500)).await;
+    late.into_iter().for_each(Delivery::ack);
+    let handle = spout.handle();
+    let closing = tokio::spawn(async move { handle.close_within(Duration::from_secs(10)).await });
+    sleep(Duration::from_millis(500)).await;
+    kept.set_delay(Duration::ZERO);
+    let report = closing.await.unwrap().unwrap();
+    assert!(report.failed.is_empty(), "{report:?}");
+    assert!(asked.await.unwrap().is_ok());
+    assert_eq!((kept_of(&kept, 0).offset, kept_of(&kept, 1).offset), (10, 10));
 }
 
 #[tokio::test(start_paused = true)]

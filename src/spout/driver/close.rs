@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::part::Part;
 use super::{Driver, in_millis};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::spout::handle::CloseReport;
 use crate::spout::parked::Millis;
 
@@ -87,8 +88,18 @@ impl Driver {
                     self.commit(true);
                 }
                 Phase::Committing(until) => {
-                    if self.committing && now < until {
-                        return true;
+                    let is_under_way = |part: &Part| part.manager.commit.is_under_way();
+                    if now < until {
+                        if self.committing || self.parts.values().any(is_under_way) {
+                            return true;
+                        }
+                        // An earlier offer was under way until now.
+                        if self.parts.values().any(|part| part.manager.has_news()) {
+                            self.commit(true);
+                            if self.committing {
+                                return true;
+                            }
+                        }
                     }
                     self.finish_closing();
                     return false;
@@ -104,6 +115,12 @@ impl Driver {
         let mut report =
             CloseReport { committed: commits.committed, failed: commits.failed, ..CloseReport::default() };
         for (partition, part) in &self.parts {
+            if part.manager.commit.is_under_way() {
+                let late = Error::new(ErrorKind::Timeout(Duration::from_millis(LAST_COMMIT)));
+                let late = late.with_topic(&*partition.topic).with_partition(partition.partition);
+                report.failed.retain(|(failed, _)| failed != partition);
+                report.failed.push((partition.clone(), late));
+            }
             let (out, parked) = (part.manager.outstanding(), part.manager.waiting() as u64);
             if out > 0 {
                 tracing::warn!(topic = %partition.topic, partition = partition.partition, records = out, "closed with records that were not answered: they come again");

@@ -90,6 +90,8 @@ pub(super) struct Driver {
     trials: BTreeSet<TopicPartition>,
     /// The one of them that has its turn.
     turn_of: Option<TopicPartition>,
+    /// Since when it is that one's.
+    turn_since: Millis,
     began: Instant,
     last_sweep: Millis,
     next_commit: Millis,

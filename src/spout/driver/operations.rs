@@ -54,7 +54,8 @@ pub(super) async fn refetch(
     assignment: AssignmentId,
     offsets: Vec<i64>,
 ) -> Done {
-    let limit = Duration::from_secs(30);
+    // Looking into what may be gone takes most of it.
+    let limit = Duration::from_secs(90);
     let fetched = tokio::time::timeout(limit, fetch_again(&env, &partition, &offsets)).await;
     let result = fetched.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout(limit))));
     Done::Refetched { partition, assignment, offsets, result }
@@ -83,10 +84,11 @@ async fn fetch_again(env: &Env, partition: &TopicPartition, offsets: &[i64]) -> 
         let mut wanted = run.iter().copied().peekable();
         while let (Some(&next), true) = (wanted.peek(), bytes < BYTES) {
             let Ok(item) = tokio::time::timeout(PATIENCE, stream.next()).await else {
-                if is_gone(env, partition, next, last).await? {
+                // What was found does not wait for that.
+                if result.found.is_empty() && is_gone(env, partition, next, last).await? {
                     result.missing.extend(wanted.by_ref());
                 }
-                break;
+                return Ok(result);
             };
             match item? {
                 Some(Item::Batch(batch)) => {
@@ -123,16 +125,28 @@ async fn fetch_again(env: &Env, partition: &TopicPartition, offsets: &[i64]) -> 
 
 /// Whether the log has no record any more from that offset to `last`, although it reaches beyond: then
 /// nothing behind them says so either (compaction took the last ones of the log). A leader that answers
-/// with nothing at all below its end has nothing there.
+/// with nothing at all below its end has nothing there, if it does so for a minute: one whose tiered storage is slow
+/// answers with nothing too (KAFKA-15776).
 async fn is_gone(env: &Env, partition: &TopicPartition, offset: i64, last: i64) -> Result<bool> {
+    const TRIES: u32 = 6;
+    const BETWEEN: Duration = Duration::from_secs(10);
     let TopicPartition { topic, partition } = partition;
-    let leader = env.cluster.leader(topic, *partition).await?;
-    let fetch = Fetch::new(&**topic, *partition, offset);
-    let fetched = env.cluster.consumer(leader.id)?.fetch(fetch).await?;
-    Ok(fetched.partitions().iter().all(|found| {
-        let end = found.last_stable_offset().or(found.high_watermark());
-        found.error().is_none() && found.record_set().is_empty() && end.is_some_and(|end| last < end)
-    }))
+    for number in 0..TRIES {
+        if number > 0 {
+            tokio::time::sleep(BETWEEN).await;
+        }
+        let leader = env.cluster.leader(topic, *partition).await?;
+        let fetch = Fetch::new(&**topic, *partition, offset);
+        let fetched = env.cluster.consumer(leader.id)?.fetch(fetch).await?;
+        let is_empty = fetched.partitions().iter().all(|found| {
+            let end = found.last_stable_offset().or(found.high_watermark());
+            found.error().is_none() && found.record_set().is_empty() && end.is_some_and(|end| last < end)
+        });
+        if !is_empty {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Sends a record to the dead-letter topic.

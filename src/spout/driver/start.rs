@@ -100,6 +100,7 @@ async fn begin(env: Env, member: Option<Member>) -> Result<Spout> {
         due: Default::default(),
         trials: Default::default(),
         turn_of: None,
+        turn_since: 0,
         began: Instant::now(),
         last_sweep: 0,
         next_commit: in_millis(settings.commit_interval),

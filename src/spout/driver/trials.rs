@@ -4,6 +4,10 @@ use std::sync::atomic::Ordering;
 
 use super::Driver;
 use crate::client::TopicPartition;
+use crate::spout::parked::Millis;
+
+/// How long a turn waits for what is out elsewhere.
+const PATIENCE: Millis = 60_000;
 
 impl Driver {
     /// Chooses whose turn it is, and lets it go on.
@@ -27,6 +31,7 @@ impl Driver {
             return;
         }
         self.turn_of = next;
+        self.turn_since = now;
         self.settle_all();
     }
 
@@ -38,6 +43,8 @@ impl Driver {
             return None;
         }
         let waits = self.shared.waits.load(Ordering::SeqCst);
-        Some(waits && self.parts.values().all(|part| part.manager.outstanding() == 0))
+        // A record that somebody has forgotten is not waited for without end.
+        let is_late = self.now() >= self.turn_since.saturating_add(PATIENCE);
+        Some(waits && (is_late || self.parts.values().all(|part| part.manager.outstanding() == 0)))
     }
 }

@@ -270,7 +270,7 @@ impl PartitionManager {
             // Whether those that were handed out later are to be looked at as well.
             let mut see = |lot: &Arc<Lot>, number: u32, offset: i64| {
                 let Some(at) = lot.handed_at(number) else { return false };
-                let age = now.saturating_sub(at.into());
+                let age = now.saturating_sub(at);
                 if timeout.is_some_and(|timeout| age >= timeout) {
                     expired.push((Arc::clone(lot), number));
                     return true;

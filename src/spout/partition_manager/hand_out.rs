@@ -269,6 +269,9 @@ impl PartitionManager {
             return;
         }
         let offset = self.window.commit_point();
+        if self.parked.get(offset).is_some_and(|node| node.giving_up) {
+            return;
+        }
         let (mut node, body) = match self.parked.take(offset) {
             Some(taken) => taken,
             None => {

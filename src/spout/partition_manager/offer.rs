@@ -118,6 +118,11 @@ impl PartitionManager {
         }
     }
 
+    /// Whether the store has another position, and did not refuse this one.
+    pub(in crate::spout) fn has_news(&self) -> bool {
+        self.commit.error().is_none() && self.commit.committed() != Some(self.window.commit_point())
+    }
+
     /// Whether handing out pauses because positions could not be kept for too long.
     pub(in crate::spout) fn is_uncommitted_for_long(&self, now: Millis) -> bool {
         self.commit

@@ -1,6 +1,6 @@
 //! What a change would come to, in words.
 
-use downspout::checkpoint::Checkpoint;
+use downspout::checkpoint::{Checkpoint, Extras};
 use downspout::client::{Cluster, OffsetSpec, TopicPartition};
 
 use super::show::done;
@@ -72,8 +72,8 @@ impl Change {
     /// Whether anything would be another way afterwards.
     pub(super) fn is_one(&self) -> bool {
         let kept = |checkpoint: &Option<Checkpoint>| {
-            let done = |checkpoint: &Checkpoint| checkpoint.extras.as_ref().map(|it| it.done.clone());
-            checkpoint.as_ref().map(|it| (it.offset, done(it).unwrap_or_default()))
+            let known = |extras: &Extras| (extras.done.clone(), extras.unfinished.clone(), extras.deaths);
+            checkpoint.as_ref().map(|it| (it.offset, it.extras.as_ref().map(known).unwrap_or_default()))
         };
         kept(&self.from) != kept(&self.to)
     }
@@ -104,10 +104,12 @@ impl Change {
                 } else {
                     "the offset stays".to_owned()
                 };
-                let forgotten = forgotten(from, to);
-                let forgotten = match forgotten {
-                    0 => String::new(),
-                    count => format!("; {count} that are done beyond it will be handed out again too"),
+                let attempts =
+                    |it: &Checkpoint| it.extras.as_ref().map_or(0, |extras| extras.unfinished.len());
+                let forgotten = match (forgotten(from, to), attempts(from).saturating_sub(attempts(to))) {
+                    (0, 0) => String::new(),
+                    (0, count) => format!("; the attempts and deaths of {count} records are forgotten"),
+                    (count, _) => format!("; {count} that are done beyond it will be handed out again too"),
                 };
                 format!("{partition}: {} -> {}: {consequence}{forgotten} ({log})", from.offset, to.offset)
             }

@@ -109,6 +109,12 @@ async fn show_once(args: &LagArgs, logs: &Logs, spouts: &[Positions]) -> Result<
         found.iter_mut().for_each(|row| row.id.clone_from(id));
         rows.append(&mut found);
     }
+    if rows.is_empty() {
+        say(
+            "no checkpoint is there: the id, the store or its root is another one, or no position was kept yet (with -t all partitions of a topic are shown)",
+        );
+        return Ok(if args.max_lag.is_some() { Exit::Found } else { Exit::Unreachable });
+    }
     let mut output = Output::new(io::stdout().lock());
     for row in &rows {
         let line = if args.json { format!("{}\n", row.object()) } else { row.line() };
