@@ -26,8 +26,8 @@ pub(crate) enum Then {
     Say(&'static [u8]),
     /// The server's bytes are cut after so many, and the stream is closed.
     CutAfter(usize),
-    /// The first so many connections are cut after so many bytes, the others served.
-    CutFirst(usize, usize),
+    /// The first so many connections are closed when the client answers what the server has said first.
+    CloseOnAnswer(usize),
     /// This byte of the server's is changed.
     Flip(usize),
     /// The first so many connections are closed at once, the others served.
@@ -167,13 +167,25 @@ async fn pump(
 ) -> io::Result<()> {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_server, mut to_server) = split(server);
-    let requests = tokio::spawn(async move {
+    let closes = matches!(then, Then::CloseOnAnswer(_));
+    let mut requests = tokio::spawn(async move {
+        if closes {
+            let mut hello = vec![0; 16 << 10];
+            let read = from_client.read(&mut hello).await.unwrap_or(0);
+            let _ = to_server.write_all(&hello[..read]).await;
+            let _ = from_client.read(&mut hello).await;
+            return;
+        }
         let _ = copy(&mut from_client, &mut to_server).await;
         let _ = to_server.shutdown().await;
     });
     let mut buffer = vec![0; 16 << 10];
     loop {
-        let read = from_server.read(&mut buffer).await?;
+        let read = tokio::select! {
+            biased;
+            read = from_server.read(&mut buffer) => read?,
+            _ = &mut requests, if closes => 0,
+        };
         if read == 0 {
             return to_client.shutdown().await;
         }
@@ -200,7 +212,7 @@ impl Connector for Front {
         self.connections.fetch_add(1, Ordering::SeqCst);
         let (ours, theirs) = duplex(64 << 10);
         let then = match *self.then.lock().unwrap() {
-            Then::CutFirst(count, limit) if self.connections() <= count => Then::CutAfter(limit),
+            Then::CloseOnAnswer(count) if self.connections() > count => Then::Serve,
             then => then,
         };
         let task = tokio::spawn(self.clone().serve(ours, broker.to_string(), then));
