@@ -177,3 +177,59 @@ async fn damage_in_one_partition_stops_no_other() {
         }
     }
 }
+
+/// The fourth entry has this for its offset, and a length that cannot be.
+fn with_garbage(brokers: &EmbeddedBroker, offset: i64) {
+    let entry = entry(Magic::V2, 30..40);
+    brokers.inject(
+        Fault::rewrite(move |frame| {
+            if let Some(at) = frame.windows(entry.len()).position(|window| window == entry) {
+                frame[at..at + 8].copy_from_slice(&offset.to_be_bytes());
+                frame[at + 8..at + 12].fill(0xff);
+            }
+        })
+        .on(ApiKey::FETCH),
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn gap_17_an_offset_that_is_damaged_itself_moves_no_stream() {
+    for garbage in [60, 95, 10_000, i64::MAX, -5, 31] {
+        for until in [EndOffset::Latest, EndOffset::At(60), EndOffset::Never] {
+            let brokers = brokers(Release::V4_4);
+            for start in (0..100).step_by(10) {
+                brokers.with(|core| core.store("t", 0, &entry(Magic::V2, start..start + 10).into())).unwrap();
+            }
+            with_garbage(&brokers, garbage);
+            let cluster = cluster(&brokers).await;
+            let mut stream =
+                cluster.partition("t", 0).stream(StartOffset::Earliest).until(until).await.unwrap();
+            assert_eq!(read(&mut stream, 30).await, to(30), "{garbage} {until:?}");
+            for _ in 0..2 {
+                let why = timeout(Duration::from_secs(60), stream.next()).await.unwrap().unwrap_err();
+                assert!(matches!(why.kind(), ErrorKind::Corrupt(_)), "{garbage} {until:?}: {why}");
+                assert_eq!((why.offset(), stream.position()), (Some(30), Some(30)), "{garbage} {until:?}");
+            }
+            // Whole again.
+            brokers.with(|core| core.clear_faults());
+            assert_eq!(read(&mut stream, 30).await, (30..60).collect::<Vec<_>>(), "{garbage} {until:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gap_17_damage_behind_the_end_is_not_looked_at() {
+    for garbage in [30, 5, 10_000] {
+        let brokers = brokers(Release::V4_4);
+        for start in (0..100).step_by(10) {
+            brokers.with(|core| core.store("t", 0, &entry(Magic::V2, start..start + 10).into())).unwrap();
+        }
+        with_garbage(&brokers, garbage);
+        let cluster = cluster(&brokers).await;
+        let stream = cluster.partition("t", 0).stream(StartOffset::Earliest).until(EndOffset::At(30));
+        let mut stream = stream.await.unwrap();
+        assert_eq!(read(&mut stream, 30).await, to(30), "{garbage}");
+        let end = timeout(Duration::from_secs(60), stream.next()).await.unwrap();
+        assert!(end.unwrap().is_none(), "{garbage}");
+    }
+}

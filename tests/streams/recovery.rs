@@ -263,3 +263,70 @@ async fn partitions_that_are_added_are_read_too() {
     let (at, item) = stream.next().await.unwrap().unwrap();
     assert!(at.partition == 4 && matches!(item, Item::Batch(_)));
 }
+
+/// Whatever becomes of the picture of the cluster in between.
+#[tokio::test(start_paused = true)]
+async fn partitions_that_are_added_are_read_too_after_other_streams_and_refreshes_that_failed() {
+    for fails in [false, true] {
+        let brokers = brokers(Release::V2_8);
+        append(&brokers, "t", 0, 10, 10);
+        let cluster = builder(&brokers).metadata_max_age(Duration::from_secs(60)).connect().await.unwrap();
+        let mut stream = cluster.streams().topic("t").await.unwrap();
+        assert!(matches!(stream.next().await.unwrap(), Some((_, Item::Batch(_)))));
+        brokers.with(|core| core.create_topic("other", 2));
+        let other = cluster.streams().topic("other").await.unwrap();
+        if fails {
+            brokers.inject(Fault::close().on(ApiKey::METADATA));
+            sleep(Duration::from_secs(100)).await;
+            brokers.with(|core| core.clear_faults());
+        }
+        brokers.with(|core| core.add_partitions("t", 5)).unwrap();
+        let found = timeout(Duration::from_secs(200), stream.next()).await.unwrap();
+        let Item::Recovered(event) = found.unwrap().unwrap().1 else { panic!() };
+        assert_eq!(event, Recovered::PartitionsAdded { added: 3..5 });
+        drop(other);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_was_granted_again_is_noticed() {
+    let brokers = brokers(Release::V2_8);
+    append(&brokers, "t", 0, 10, 10);
+    let cluster = builder(&brokers).metadata_max_age(Duration::from_secs(5)).connect().await.unwrap();
+    let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+    assert_eq!(read(&mut stream, 10).await, to(10));
+    let denied = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
+    brokers.inject(Fault::error(denied).on(ApiKey::METADATA).at_topic("t"));
+    brokers.inject(Fault::error(denied).on(ApiKey::FETCH));
+    for _ in 0..3 {
+        let why = timeout(Duration::from_secs(60), stream.next()).await.unwrap().unwrap_err();
+        assert_eq!(why.code(), Some(denied));
+        sleep(Duration::from_secs(10)).await;
+    }
+    brokers.with(|core| core.clear_faults());
+    append(&brokers, "t", 0, 10, 10);
+    let began = Instant::now();
+    loop {
+        match timeout(Duration::from_secs(10), stream.next()).await.unwrap() {
+            Ok(item) => break assert!(matches!(item, Some(Item::Batch(_)))),
+            Err(why) => assert!(began.elapsed() < Duration::from_secs(10), "{why}"),
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_the_cluster_ends_a_stream_whose_topic_is_gone() {
+    let brokers = brokers(Release::V2_8);
+    append(&brokers, "t", 0, 10, 10);
+    let cluster = cluster(&brokers).await;
+    let mut stream = cluster.partition("t", 0).stream(StartOffset::Earliest).await.unwrap();
+    assert_eq!(read(&mut stream, 10).await, to(10));
+    brokers.with(|core| core.delete_topic("t"));
+    assert_eq!(event(&mut stream).await, Recovered::Vanished { position: 10 });
+    let waits = tokio::spawn(async move { stream.next().await.map(drop) });
+    sleep(Duration::from_secs(1)).await;
+    cluster.close();
+    let ended = timeout(Duration::from_secs(60), waits).await.unwrap().unwrap();
+    assert!(matches!(ended.unwrap_err().kind(), ErrorKind::ClientClosed));
+}

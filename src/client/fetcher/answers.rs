@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::budget::{Budget, Charge, Frame, Key, charged};
 use super::engine::{Engine, Fetched};
 use super::inbox::{Chunk, Delivery};
-use super::partition::Phase;
+use super::partition::{FOLLOWERS_REST, Phase};
 use super::request::{FIRST_BATCH_WHOLE, Parts, Wanted};
 use crate::client::fetch_limits::{Oversize, oversize};
 use crate::discovery::BrokerInfo;
@@ -176,6 +176,13 @@ impl Engine {
             let until = Instant::now() + self.shared.settings.metadata_max_age;
             partition.follower = Some((part.preferred_read_replica, until));
         }
+        if part.preferred_read_replica >= 0
+            && !self.picture.brokers.contains_key(&part.preferred_read_replica)
+        {
+            // A broker that is new; until it is known, the leader is not to name it again.
+            partition.leader_only = Some(Instant::now() + FOLLOWERS_REST);
+            self.wants_refresh = true;
+        }
         partition.accepted();
         if part.high_watermark >= 0 {
             partition.high_watermark = Some(part.high_watermark);
@@ -242,8 +249,9 @@ impl Engine {
         partition.position.epoch = survey.leader_epoch.or(partition.position.epoch);
         partition.lagging = next < readable;
         if survey.damaged {
-            // Only the reader can say what is behind the damage.
+            // Only the reader can say what is behind the damage, unless that is behind the end.
             partition.phase = Phase::Reader;
+            self.end_is_reached(key);
             return;
         }
         self.settle(key);

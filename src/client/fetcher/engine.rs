@@ -19,7 +19,7 @@ use super::request::Plan;
 use super::{Command, Growing};
 use crate::client::cluster::{Picture, Shared, TopicState};
 use crate::client::stream::{EndOffset, Recovered, StartOffset};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::net::{Backoff, Connection};
 use crate::protocol::FetchResponse;
 
@@ -40,6 +40,8 @@ pub(super) struct Engine {
     pub(super) operations: JoinSet<Done>,
     timers: BTreeMap<(Instant, u64), Timer>,
     next_timer: u64,
+    /// Number of the last operation of any lane: an answer to one of an earlier life of a lane is none of the new one's.
+    pub(super) next_turn: u64,
     /// Fetches that are late, by broker and lane, with their turn.
     pub(super) late: BTreeMap<(i32, usize), u64>,
     growing: Vec<Growing>,
@@ -91,6 +93,10 @@ pub(super) enum Timer {
     Metadata(u64),
 }
 
+/// A timer that is set for later than this need not ring.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// When metadata are asked for again that could not be read when they were due.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Waits of a partition between tries.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
@@ -115,6 +121,7 @@ impl Engine {
             operations: JoinSet::new(),
             timers: BTreeMap::new(),
             next_timer: 0,
+            next_turn: 0,
             late: BTreeMap::new(),
             growing: Vec::new(),
             keys,
@@ -204,7 +211,10 @@ impl Engine {
         self.budget.open_account(key, self.budget.share(wanted.saturating_mul(2)));
         self.shared.want_topic(partition.topic());
         if self.picture.topic(partition.topic()).is_none() {
-            self.picture = self.shared.picture();
+            let picture = self.shared.picture();
+            if picture.serial != self.picture.serial {
+                self.look_at(picture);
+            }
         }
         self.partitions.insert(key, partition);
         self.watch(key);
@@ -319,8 +329,16 @@ impl Engine {
         self.refreshing = false;
         match picture {
             Ok(picture) => self.look_at(picture),
+            Err(why) if matches!(why.kind(), ErrorKind::ClientClosed) => {
+                for partition in self.partitions.values_mut().filter(|found| found.phase == Phase::NoLeader) {
+                    partition.fail(why.clone());
+                }
+            }
             Err(why) => {
                 let now = Instant::now();
+                // Whoever waits for its age only would wait for ever.
+                let again = self.shared.settings.metadata_max_age.min(AGAIN);
+                self.set_timer(again, Timer::Metadata(self.picture.serial));
                 for partition in self.partitions.values_mut().filter(|found| found.phase == Phase::NoLeader) {
                     partition.failed(now, &why);
                     self.wants_refresh = true;
@@ -380,7 +398,7 @@ impl Engine {
     /// Calls back after a while; gives the timer's number.
     pub(super) fn set_timer(&mut self, after: Duration, timer: Timer) -> u64 {
         self.next_timer += 1;
-        self.timers.insert((Instant::now() + after, self.next_timer), timer);
+        self.timers.insert((Instant::now() + after.min(NEVER), self.next_timer), timer);
         self.next_timer
     }
 

@@ -22,6 +22,8 @@ const HOT_PARTITIONS: usize = 256;
 const QUIET_BYTES: usize = 1 << 20;
 /// How much later than promised an answer makes one wonder whether another broker leads by now.
 const OVERDUE: Duration = Duration::from_secs(2);
+/// A quiet poll waits for that long at least: one that is answered at once is asked again at once.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Starts what the lanes of a broker have room for.
@@ -62,7 +64,8 @@ impl Engine {
         let state = &mut lanes.lanes[lane];
         state.busy = Some(Busy::Opening);
         state.connection = None;
-        state.turn += 1;
+        self.next_turn += 1;
+        state.turn = self.next_turn;
         let (shared, turn) = (Arc::clone(&self.shared), state.turn);
         self.operations
             .spawn(async move { Done::Opened { broker, lane, turn, connection: shared.open(broker).await } });
@@ -246,7 +249,8 @@ impl Engine {
             asked: plan.max_bytes + 256 * plan.wanted.len(),
             permit: None,
         };
-        state.turn += 1;
+        self.next_turn += 1;
+        state.turn = self.next_turn;
         state.busy = Some(Busy::Fetching(plan.poll));
         let turn = state.turn;
         for wanted in &plan.wanted {
@@ -311,7 +315,8 @@ impl Engine {
             }
             tracing::info!(broker, partitions = moved.len(), "a late fetch is given up: others lead by now");
             // Whoever else waits for this answer asks again too, over another connection.
-            state.turn += 1;
+            self.next_turn += 1;
+            state.turn = self.next_turn;
             state.busy = None;
             state.connection = None;
             state.session.out_of_step();
@@ -436,8 +441,9 @@ impl Picked {
             wanted: self.plan,
             isolation,
             // Hot ones are answered at once: what is thought to be there may not be.
-            max_wait: if poll == Poll::Hot { Duration::ZERO } else { self.max_wait },
-            min_bytes: if poll == Poll::Hot { 1 } else { self.min_bytes },
+            max_wait: if poll == Poll::Hot { Duration::ZERO } else { self.max_wait.max(LEAST_WAIT) },
+            // With 0 the broker would wait for nothing, and be asked without end.
+            min_bytes: if poll == Poll::Hot { 1 } else { self.min_bytes.max(1) },
             max_bytes: self.bytes,
             // The leader names a follower near the rack, instead of records.
             rack: rack.filter(|_| !self.leader_only),

@@ -124,6 +124,11 @@ impl Fetcher {
         let _ = self.commands.send(command);
     }
 
+    /// Until the runtime that ran the engine is gone.
+    pub(crate) async fn gone(&self) {
+        self.commands.closed().await;
+    }
+
     /// Whether the runtime that ran the engine is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.commands.is_closed()

@@ -127,7 +127,7 @@ pub(super) enum Phase {
 }
 
 /// How long no follower is read from after one has refused. The leader would name it again at once.
-const FOLLOWERS_REST: Duration = Duration::from_secs(10);
+pub(super) const FOLLOWERS_REST: Duration = Duration::from_secs(10);
 
 impl Partition {
     pub(super) fn new(

@@ -119,6 +119,8 @@ impl Engine {
         }
         if let Some(why) = why.filter(|why| matches!(why.retry(), Retry::No | Retry::Human)) {
             partition.fail(why.clone());
+            // It may be otherwise by the time it is asked for again.
+            self.wants_refresh = true;
             return;
         }
         let leaderless = Error::new(ErrorKind::NotLeader { leader: None });

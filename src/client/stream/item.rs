@@ -85,6 +85,10 @@ impl Recovered {
     /// upper bound where the log has holes.
     pub fn lost(&self) -> u64 {
         match self {
+            // Nothing of the new log was read.
+            Recovered::OutOfRange { resumed_at, why: OutOfRange::Recreated { log, .. }, .. } => {
+                above(*resumed_at, log.start)
+            }
             Recovered::OutOfRange { position, resumed_at, .. } => above(*resumed_at, *position),
             Recovered::Corrupt(why) => why.next_offset.map_or(0, |next| above(next, why.first_offset)),
             _ => 0,

@@ -1,7 +1,10 @@
 //! The reader's half of a stream: checks and inflates what was fetched, one batch per step.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use bytes::Bytes;
 
@@ -33,6 +36,14 @@ struct Current {
     generation: u64,
     chunk: Box<Chunk>,
     batches: Batches,
+}
+
+impl Current {
+    /// The next offset to hand out.
+    fn position(&self) -> i64 {
+        let from = self.chunk.options.from_offset;
+        self.slot.position().map_or(from, |position| position.max(from))
+    }
 }
 
 /// What a step gave.
@@ -76,7 +87,15 @@ impl Reader {
                 Step::Failed(why) => return Err(why),
                 Step::Ended => return Ok(None),
                 Step::Nothing if self.fetcher.is_gone() => return Err(Error::new(ErrorKind::Closed)),
-                Step::Nothing => self.inbox.filled.notified().await,
+                Step::Nothing => {
+                    let (mut filled, mut gone) =
+                        (pin!(self.inbox.filled.notified()), pin!(self.fetcher.gone()));
+                    poll_fn(|context| match filled.as_mut().poll(context) {
+                        Poll::Pending => gone.as_mut().poll(context),
+                        ready @ Poll::Ready(()) => ready,
+                    })
+                    .await;
+                }
             }
         }
     }
@@ -100,7 +119,8 @@ impl Reader {
                 match current.batches.next() {
                     // The log has grown since its end was found out.
                     Some(Ok(batch)) if current.chunk.is_behind_end(batch.base_offset()) => {}
-                    Some(Err(why)) if current.chunk.is_behind_end(why.first_offset) => {}
+                    // By what was read: the offset of what is damaged may be damaged too.
+                    Some(Err(_)) if current.chunk.is_behind_end(current.position()) => {}
                     Some(Ok(batch)) => {
                         let slot = Arc::clone(&current.slot);
                         let next = batch.next_offset().max(current.chunk.options.from_offset);
@@ -169,8 +189,8 @@ impl Reader {
 
     /// Damage: fetched once more, elsewhere if possible; after that, the policy counts.
     fn damaged(&mut self, current: Current, why: Corruption) -> Option<Step> {
+        let first = current.position();
         let Current { slot, generation, chunk, batches } = current;
-        let first = why.first_offset.max(slot.position().unwrap_or(chunk.options.from_offset));
         let again = !chunk.second_try || first > chunk.options.from_offset;
         if again && !why.is_our_limit() {
             tracing::info!(topic = %slot.topic, partition = slot.partition, offset = first, %why, "damaged; fetching it again");
