@@ -143,7 +143,10 @@ impl Properties {
                 Err(format!("there is no setting {name}.{hint}"))
             }
             None => {
-                self.passed_over.push(name.to_owned());
+                // Lines of a key that was pasted without continuations look like names too, and are not to be shown.
+                let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_".contains(c);
+                let shown = name.len() <= 60 && name.chars().all(is_name);
+                self.passed_over.push(if shown { name } else { "(what is no name)" }.to_owned());
                 Ok(())
             }
         }
