@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::keys::Holder;
 use crate::records::{Batch, Record};
 
-/// Of the mailbox's clock, in ms: a number of 32 bits lasts for eight years.
+/// A tick of the mailbox's clock, in ms: 32 bits of them last for eight years.
 const TICK: u64 = 64;
 
 /// Names an assignment within a spout: another one each time that a partition comes.
@@ -277,8 +277,7 @@ pub(crate) struct Mailbox {
     /// The driver wants to know of acks at once.
     armed: AtomicBool,
     wake: Notify,
-    /// Milliseconds since the spout began, as of the driver's last turn.
-    /// In ticks.
+    /// Ticks since the spout began, as of the driver's last turn.
     clock: AtomicU32,
 }
 
@@ -354,5 +353,24 @@ impl Mailbox {
             (std::mem::take(&mut inbox.dirty), std::mem::take(&mut inbox.messages))
         };
         drop((dirty, messages));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spout::stage::lot_of;
+
+    #[test]
+    fn a_record_is_known_to_be_as_old_as_it_is_however_long_the_spout_has_run() {
+        const DAY: u64 = 24 * 3600 * 1000;
+        for now in [0, 1, TICK - 1, TICK, u64::from(u32::MAX) + 5, 50 * DAY, 8 * 365 * DAY] {
+            let lot = lot_of(0, 1);
+            assert_eq!(lot.handed_at(0), None);
+            lot.place.mailbox.set_clock(now);
+            assert!(lot.hand_out(0));
+            let at = lot.handed_at(0).unwrap();
+            assert!((now..=now + TICK).contains(&at), "{now}: {at}");
+        }
     }
 }

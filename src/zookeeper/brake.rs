@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// One wait in so much time, in the long run: about four attempts a second.
+/// One wait in so much time, in the long run: a dozen a second, and no attempt does without one.
 const STEP: Duration = Duration::from_millis(80);
 
 /// And so many at once before that: what a first attempt, or one at each of three servers, has to wait for.

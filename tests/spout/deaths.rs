@@ -174,6 +174,26 @@ async fn an_alone_partition_without_records_stops_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_somebody_forgot_keeps_those_that_run_alone_for_a_minute_only() {
+    let brokers = brokers();
+    append(&brokers, 0, 1, 1);
+    let kept = after_deaths(&brokers, &[1], 3).await;
+    let mut spout = builder(&brokers, &kept).await.build().await.unwrap();
+    let forgotten = next(&mut spout).await;
+    append(&brokers, 1, 2, 1);
+    assert!(is_quiet(&mut spout, Duration::from_secs(55)).await, "it may still be answered");
+    for offset in 0..2 {
+        let delivery = timeout(Duration::from_secs(10), next(&mut spout)).await.unwrap();
+        assert_eq!((delivery.partition(), delivery.offset()), (1, offset));
+        assert!(is_quiet(&mut spout, Duration::from_secs(5)).await, "one at a time all the same");
+        delivery.ack();
+    }
+    forgotten.ack();
+    spout.close().await.unwrap();
+    assert_eq!((kept_of(&kept, 0).offset, kept_of(&kept, 1).offset), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn records_that_run_alone_may_fail_and_all_are_done_in_the_end_each_key_in_order() {
     for order in [Order::Any, Order::ByKey { null_is_a_key: false }] {
         let brokers = brokers();

@@ -1,5 +1,8 @@
 //! Windows, budgets, and what happens at them.
 
+use downspout::protocol::ApiKey;
+use downspout::testing::Fault;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -161,4 +164,29 @@ async fn a_record_that_blocks_a_window_of_finished_ones_is_given_up_by_choice() 
     assert_eq!(kept_of(&kept, 0).offset, 1_000);
     assert_eq!(spout.handle().metrics().partitions[&TopicPartition::new("t", 0)].ineligible, 1);
     stuck.fail("too late");
+}
+
+/// The store has no room for what is done beyond it, so the pressure stays while the letter is written.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_blocks_a_window_is_sent_to_the_dead_letters_once_however_long_that_takes() {
+    let brokers = brokers();
+    brokers.create_topic("dead", 1);
+    append(&brokers, 0, 1_000, 10);
+    let kept = MemoryCheckpoints::new();
+    let mut settings = SpoutSettings::default();
+    settings.window.records = 200;
+    settings.compat_storm = true;
+    settings.give_up_under_pressure = true;
+    settings.on_exhausted = Some(OnExhausted::DeadLetter(DeadLetters::to("dead")));
+    let mut spout = builder(&brokers, &kept).await.settings(settings).build().await.unwrap();
+    brokers.inject(Fault::delay(Duration::from_secs(10)).on(ApiKey::PRODUCE));
+    let stuck = next(&mut spout).await;
+    for _ in 1..1_000 {
+        next(&mut spout).await.ack();
+    }
+    sleep(Duration::from_secs(20)).await;
+    spout.close().await.unwrap();
+    assert_eq!(kept_of(&kept, 0).offset, 1_000);
+    assert_eq!(brokers.with(|core| core.offsets("dead", 0)).unwrap().end, 1);
+    drop(stuck);
 }

@@ -133,3 +133,25 @@ async fn a_follower_is_kept_for_the_age_of_metadata_at_most() {
     let asked = fetches(&brokers, 1) - before;
     assert!((4..=6).contains(&asked), "the leader is asked again every 20 s: {asked}");
 }
+
+/// It was started after metadata were read, or they say nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_near_replica_that_nobody_knows_makes_nobody_ask_without_pause() {
+    for release in [Release::V2_4, Release::V4_4] {
+        let brokers = racks(release);
+        append(&brokers, "t", 0, 100, 10);
+        brokers.with(|core| core.hide_broker(2, true));
+        let (_cluster, mut stream) = open(&brokers, "b").await;
+        assert_eq!(read(&mut stream, 100).await, to(100), "{release}");
+        let before = fetches(&brokers, 1);
+        assert!(timeout(Duration::from_secs(20), stream.next()).await.is_err(), "{release}");
+        let asked = fetches(&brokers, 1) - before;
+        assert!(asked < 60, "{release}: {asked}");
+        // Known by and by, and read from.
+        brokers.with(|core| core.hide_broker(2, false));
+        sleep(Duration::from_secs(330)).await;
+        append(&brokers, "t", 0, 100, 10);
+        assert_eq!(read(&mut stream, 100).await, (100..200).collect::<Vec<_>>(), "{release}");
+        assert!(fetches(&brokers, 2) > 0, "{release}");
+    }
+}

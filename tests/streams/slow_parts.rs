@@ -191,3 +191,21 @@ async fn busy_partitions_take_turns_whatever_their_sizes() {
     }
     assert_eq!(seen, [4_000; 8]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn polls_that_wait_for_nothing_are_not_made_without_pause() {
+    for release in [Release::V0_8_2, Release::V4_4] {
+        for (min_bytes, max_wait, most) in [(0, Duration::from_millis(500), 60), (1, Duration::ZERO, 2_500)] {
+            let brokers = brokers(release);
+            append(&brokers, "t", 0, 10, 10);
+            let cluster = cluster(&brokers).await;
+            let stream = cluster.partition("t", 0).stream(StartOffset::Earliest);
+            let mut stream = stream.min_bytes(min_bytes).max_wait(max_wait).await.unwrap();
+            assert_eq!(read(&mut stream, 10).await, to(10), "{release}");
+            let before = brokers.request_count(ApiKey::FETCH);
+            assert!(timeout(Duration::from_secs(20), stream.next()).await.is_err(), "{release}");
+            let asked = brokers.request_count(ApiKey::FETCH) - before;
+            assert!(asked < most, "{release} {min_bytes} {max_wait:?}: {asked}");
+        }
+    }
+}

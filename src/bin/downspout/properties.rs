@@ -142,11 +142,15 @@ impl Properties {
                 let hint = near::hint(name, names());
                 Err(format!("there is no setting {name}.{hint}"))
             }
+            None if name.starts_with("-----") => {
+                Err("each line of a key or certificate but the last has to end with \\n\\, or name a file (ssl.key.location)".to_owned())
+            }
             None => {
-                // Lines of a key that was pasted without continuations look like names too, and are not to be shown.
-                let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_".contains(c);
-                let shown = name.len() <= 60 && name.chars().all(is_name);
-                self.passed_over.push(if shown { name } else { "(what is no name)" }.to_owned());
+                // What else looks like part of a key is not shown.
+                let is_shown = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+                if name.len() < 60 && name.chars().all(is_shown) {
+                    self.passed_over.push(name.to_owned());
+                }
                 Ok(())
             }
         }
@@ -303,6 +307,16 @@ mod tests {
         let error = read("sasl.pasword=s3cret\n", &[]).unwrap_err();
         assert!(error.contains("there is no setting sasl.pasword. Did you mean sasl.password"), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
+        // As it is pasted: its lines are names of settings to Java.
+        let key = "client.id=a\nssl.keystore.key=-----BEGIN PRIVATE KEY-----\n";
+        let lines = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\nMzEfYyjiWA4R4/M2bS1+fWIcPm==\n";
+        let error = read(&format!("{key}{lines}-----END PRIVATE KEY-----\n"), &[]).unwrap_err();
+        assert!(
+            error.contains("ssl.key.location") && !error.contains("MIIE") && !error.contains("MzEf"),
+            "{error}"
+        );
+        let cut = read(&format!("{key}{lines}"), &[]).unwrap();
+        assert!(cut.passed_over.is_empty(), "{:?}", cut.passed_over);
     }
 
     #[test]

@@ -168,20 +168,14 @@ impl Engine {
             return;
         }
         let Some(partition) = self.partitions.get_mut(&key) else { return };
-        if part.preferred_read_replica >= 0
-            && part.preferred_read_replica != origin.broker
-            && self.picture.brokers.contains_key(&part.preferred_read_replica)
-            && partition.leader_only.is_none_or(|until| until <= Instant::now())
-        {
-            let until = Instant::now() + self.shared.settings.metadata_max_age;
-            partition.follower = Some((part.preferred_read_replica, until));
-        }
-        if part.preferred_read_replica >= 0
-            && !self.picture.brokers.contains_key(&part.preferred_read_replica)
-        {
+        let (near, now) = (part.preferred_read_replica, Instant::now());
+        if near >= 0 && !self.picture.brokers.contains_key(&near) {
             // A broker that is new; until it is known, the leader is not to name it again.
-            partition.leader_only = Some(Instant::now() + FOLLOWERS_REST);
+            partition.leader_only = Some(now + FOLLOWERS_REST);
             self.wants_refresh = true;
+        } else if near >= 0 && near != origin.broker && partition.leader_only.is_none_or(|until| until <= now)
+        {
+            partition.follower = Some((near, now + self.shared.settings.metadata_max_age));
         }
         partition.accepted();
         if part.high_watermark >= 0 {

@@ -348,8 +348,9 @@ impl Ask {
             return Ok(Told::Bounds(Ends { start: of(start)?, end: of(end)? }));
         };
         let at = match at {
-            StartOffset::At(offset) => Position { offset, epoch: None },
-            StartOffset::InEpoch { offset, .. } => at.position().unwrap_or(Position { offset, epoch: None }),
+            StartOffset::At(offset) | StartOffset::InEpoch { offset, .. } => {
+                at.position().unwrap_or(Position { offset, epoch: None })
+            }
             StartOffset::Earliest => of(start)?,
             StartOffset::Latest => of(end)?,
             StartOffset::Tail(count) => {

@@ -23,7 +23,7 @@ const QUIET_BYTES: usize = 1 << 20;
 /// How much later than promised an answer makes one wonder whether another broker leads by now.
 const OVERDUE: Duration = Duration::from_secs(2);
 /// A quiet poll waits for that long at least: one that is answered at once is asked again at once.
-const LEAST_WAIT: Duration = Duration::from_millis(1);
+const LEAST_WAIT: Duration = Duration::from_millis(10);
 
 impl Engine {
     /// Starts what the lanes of a broker have room for.

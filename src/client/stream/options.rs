@@ -85,9 +85,9 @@ pub struct StreamOptions {
     /// Bytes of one partition in one answer; 1 MiB by default. From Fetch 3 on (0.10.1) a larger batch
     /// comes all the same; before, the limit grows for it up to `ClusterBuilder::fetch_limit`.
     pub partition_bytes: i32,
-    /// How long a broker waits for records where there are none; 500 ms by default.
+    /// How long a broker waits for records where there are none; 500 ms by default, 10 ms at least.
     pub max_wait: Duration,
-    /// Bytes that a broker waits for, at most `max_wait`; 1 by default.
+    /// Bytes that a broker waits for, at most `max_wait`; 1 by default, and 0 is the same.
     pub min_bytes: i32,
     /// How long a partition may stand still behind an open transaction before that is reported; 10 s
     /// by default.

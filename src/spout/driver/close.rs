@@ -89,17 +89,13 @@ impl Driver {
                 }
                 Phase::Committing(until) => {
                     let is_under_way = |part: &Part| part.manager.commit.is_under_way();
-                    if now < until {
-                        if self.committing || self.parts.values().any(is_under_way) {
-                            return true;
-                        }
+                    let waits = self.committing || self.parts.values().any(is_under_way);
+                    if !waits && now < until && self.parts.values().any(|part| part.manager.has_news()) {
                         // An earlier offer was under way until now.
-                        if self.parts.values().any(|part| part.manager.has_news()) {
-                            self.commit(true);
-                            if self.committing {
-                                return true;
-                            }
-                        }
+                        self.commit(true);
+                    }
+                    if (waits || self.committing) && now < until {
+                        return true;
                     }
                     self.finish_closing();
                     return false;

@@ -108,6 +108,7 @@ impl Change {
                     |it: &Checkpoint| it.extras.as_ref().map_or(0, |extras| extras.unfinished.len());
                 let forgotten = match (forgotten(from, to), attempts(from).saturating_sub(attempts(to))) {
                     (0, 0) => String::new(),
+                    (0, 1) => "; the attempts and deaths of 1 record are forgotten".to_owned(),
                     (0, count) => format!("; the attempts and deaths of {count} records are forgotten"),
                     (count, _) => format!("; {count} that are done beyond it will be handed out again too"),
                 };
@@ -142,7 +143,7 @@ fn range(start: i64, end: i64) -> String {
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init)]
 mod tests {
-    use downspout::checkpoint::Extras;
+    use downspout::checkpoint::Unfinished;
 
     use super::*;
 
@@ -173,6 +174,15 @@ mod tests {
         forgets.from.as_mut().unwrap().extras =
             Some(Extras { done: vec![55..65, 70..71], ..Extras::default() });
         assert!(forgets.words().contains("; 6 that are done beyond it"), "{}", forgets.words());
+        // At the same offset too: a record that somebody died of gets another chance.
+        let mut clears = change(Some(50), Some(50));
+        assert!(!clears.is_one());
+        let unfinished = vec![Unfinished { offset: 50, attempts: 0, deaths: 3 }];
+        clears.from.as_mut().unwrap().extras = Some(Extras { unfinished, ..Extras::default() });
+        assert!(
+            clears.is_one()
+                && clears.words().contains("the offset stays; the attempts and deaths of 1 record are")
+        );
     }
 
     #[test]
